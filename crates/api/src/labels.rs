@@ -1,0 +1,40 @@
+//! Labels of the objects that the operator makes.
+
+use std::collections::BTreeMap;
+
+/// Which of the operator's parts made an object for a Stack.
+pub const COMPONENT: &str = "pulumi.com/component";
+/// The Stack that an object was made for.
+pub const STACK_NAME: &str = "pulumi.com/stack-name";
+/// Which of the operator's parts made an object for a Workspace or an Update.
+pub const AUTO_COMPONENT: &str = "auto.pulumi.com/component";
+/// The Workspace that an object was made for.
+pub const WORKSPACE_NAME: &str = "auto.pulumi.com/workspace-name";
+/// The Update that an object was made for.
+pub const UPDATE_NAME: &str = "auto.pulumi.com/update-name";
+
+/// Value of [`COMPONENT`].
+pub const STACK: &str = "stack";
+/// Value of [`AUTO_COMPONENT`] on what belongs to a Workspace.
+pub const WORKSPACE: &str = "workspace";
+/// Value of [`AUTO_COMPONENT`] on what belongs to an Update.
+pub const UPDATE: &str = "update";
+
+/// Of the Workspace and the Updates made for a Stack.
+pub fn of_stack(stack: &str) -> BTreeMap<String, String> {
+    labels([(COMPONENT, STACK), (STACK_NAME, stack)])
+}
+
+/// Of the Service, the StatefulSet, its selector and its pods, made for a Workspace.
+pub fn of_workspace(workspace: &str) -> BTreeMap<String, String> {
+    labels([(AUTO_COMPONENT, WORKSPACE), (WORKSPACE_NAME, workspace)])
+}
+
+/// Of the outputs Secret made for an Update.
+pub fn of_update(update: &str) -> BTreeMap<String, String> {
+    labels([(AUTO_COMPONENT, UPDATE), (UPDATE_NAME, update)])
+}
+
+fn labels(pairs: [(&str, &str); 2]) -> BTreeMap<String, String> {
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}

@@ -1,0 +1,1 @@
+//! Tests on a real cluster with real Pulumi; they live in `tests/`, one file a feature.

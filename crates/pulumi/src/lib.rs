@@ -1,0 +1,1 @@
+//! Driving the Pulumi CLI. Nothing here knows gRPC or Kubernetes.

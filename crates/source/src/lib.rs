@@ -1,0 +1,1 @@
+//! Getting a program's files: git, Flux artifacts, archives. Nothing here knows Kubernetes.

@@ -1,0 +1,4 @@
+//! What tests share. A dev-dependency only: nothing here ships.
+
+#[cfg(feature = "cluster")]
+pub mod cluster;

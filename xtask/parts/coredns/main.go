@@ -1,0 +1,15 @@
+// CoreDNS with the three plugins that a one-node cluster needs.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+)
+
+func init() { dnsserver.Directives = []string{"bind", "errors", "kubernetes"} }
+
+func main() { coremain.Run() }

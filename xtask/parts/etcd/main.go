@@ -1,0 +1,10 @@
+// etcd as it ships, under our own pin.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }

@@ -1,0 +1,189 @@
+//! Images: the operator's, the stand-in for `pulumi/pulumi` that workspaces run, and the sandbox's. Each is one layer
+//! made from a directory, in an archive that `ctr`, `docker`, `podman` and `kind` all take.
+
+mod archive;
+mod rootfs;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use archive::Image;
+pub(crate) use archive::hex;
+
+use crate::{
+    cluster::{self, Cluster, Target},
+    host,
+    paths::{self, Lock},
+    progress::{Step, run_logged},
+    tools,
+};
+
+/// What a pod's sandbox runs.
+pub(crate) const PAUSE: &str = "localhost/pause:1";
+/// The operator with its agent.
+pub(crate) const OPERATOR: &str = "localhost/pulumi-kubernetes-operator:dev";
+/// The images that workspaces take by default, by the names they have in the world.
+pub(crate) const WORKSPACE: &[&str] = &["docker.io/pulumi/pulumi:latest-nonroot", "docker.io/pulumi/pulumi:latest"];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Build the operator's binaries as they ship: small, fast and slow to link
+    #[arg(long)]
+    release: bool,
+    /// Only write the archives
+    #[arg(long)]
+    no_load: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let archives = [operator(args.release)?, workspace()?];
+    if args.no_load {
+        return show(&archives);
+    }
+    match Target::get()? {
+        Target::Foreign(kubeconfig) => {
+            println!(
+                "KUBECONFIG={} names a cluster of yours; load the images into it, for example with",
+                kubeconfig.display()
+            );
+            for archive in &archives {
+                println!(
+                    "  kind load image-archive {0}   # or: docker load -i {0}, ctr -n k8s.io images import {0}",
+                    archive.display()
+                );
+            }
+            Ok(())
+        }
+        Target::Ours { cluster, .. } => archives.iter().try_for_each(|archive| load(&cluster, archive)),
+    }
+}
+
+/// Both images in the cluster of a test run; a foreign cluster is expected to have them.
+pub(crate) fn ensure_loaded(target: &Target) -> Result<()> {
+    let Target::Ours { cluster, .. } = target else { return Ok(()) };
+    for archive in [operator(false)?, workspace()?] {
+        load(cluster, &archive)?;
+    }
+    Ok(())
+}
+
+fn show(archives: &[PathBuf]) -> Result<()> {
+    for archive in archives {
+        println!("{} ({} MB)", archive.display(), std::fs::metadata(archive)?.len() / 1_000_000);
+    }
+    Ok(())
+}
+
+/// Loads an archive unless this cluster already took one of the same content.
+fn load(cluster: &Cluster, archive: &Path) -> Result<()> {
+    let name = archive.file_name().context("an archive has a name")?.display().to_string();
+    let digest = std::fs::read_to_string(archive.with_extension("digest"))?;
+    let mark = cluster.loaded_mark(&name);
+    if std::fs::read_to_string(&mark).is_ok_and(|seen| seen == digest) {
+        return Ok(());
+    }
+    let step = Step::begin(format!("loading {name}"));
+    cluster::import(cluster, archive)?;
+    std::fs::write(&mark, digest)?;
+    step.done("loaded");
+    Ok(())
+}
+
+/// Loads the sandbox image, made on the spot: it is a shell that sleeps.
+pub(crate) fn load_pause(cluster: &Cluster) -> Result<()> {
+    let archive = cluster.loaded_mark("pause.tar");
+    if archive.exists() {
+        return Ok(());
+    }
+    let unloaded = archive.with_extension("unloaded");
+    Image { names: &[PAUSE], entrypoint: &["/bin/busybox", "sleep", "infinity"], user: "", env: &[] }
+        .write(&rootfs::pause()?, &unloaded)?;
+    cluster::import(cluster, &unloaded)?;
+    Ok(std::fs::rename(unloaded, archive)?)
+}
+
+/// Builds the operator's image; returns its archive.
+fn operator(release: bool) -> Result<PathBuf> {
+    tools::packages(&tools::IMAGE_PACKAGES)?;
+    let binaries = binaries(if release { "release" } else { "quick" })?;
+    let root = rootfs::operator(&binaries)?;
+    let archive = images_dir()?.join("operator.tar");
+    Image {
+        names: &[OPERATOR],
+        // None: a Deployment's `args: [/manager, …]` then run as they stand, as they do with PKO's image.
+        entrypoint: &[],
+        user: "65532:65532",
+        env: &["SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],
+    }
+    .write(&root, &archive)?;
+    Ok(archive)
+}
+
+/// Builds the stand-in for `pulumi/pulumi` from the parts in the cache; returns its archive.
+fn workspace() -> Result<PathBuf> {
+    tools::packages(&tools::IMAGE_PACKAGES)?;
+    let parts = tools::ensure(tools::WORKSPACE_IMAGE)?;
+    let root = rootfs::workspace(&parts)?;
+    let _lock = Lock::take("images")?;
+    // Made from parts only, so it is as old as they are; kept with them in the cache, and shared by all clones.
+    let archive = paths::cache()?.join("images").join("workspace.tar");
+    std::fs::create_dir_all(archive.parent().context("the cache has a folder for images")?)?;
+    let image = Image {
+        names: WORKSPACE,
+        entrypoint: &[],
+        user: "1000:1000",
+        env: &["PATH=/pulumi/bin:/usr/local/bin:/usr/bin:/bin", "PULUMI_SKIP_UPDATE_CHECK=true"],
+    };
+    image.write_if_new(&root, &archive, &tools::fingerprint(tools::WORKSPACE_IMAGE)?)?;
+    Ok(archive)
+}
+
+fn images_dir() -> Result<PathBuf> {
+    let dir = paths::root().join("target/images");
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// Builds `manager` and `agent` statically for musl; returns the directory they are in.
+fn binaries(profile: &str) -> Result<PathBuf> {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let installed =
+        host::output(Command::new("rustup").current_dir(paths::root()).args(["target", "list", "--installed"]))
+            .context("the images need rustup to add Rust's musl target")?;
+    let step = Step::begin(format!("building manager and agent ({profile})"));
+    let log = images_dir()?.join("build.log");
+    if !installed.lines().any(|l| l == target) {
+        run_logged(&step, Command::new("rustup").current_dir(paths::root()).args(["target", "add", &target]), &log)?;
+    }
+    run_logged(
+        &step,
+        Command::new(env!("CARGO"))
+            .current_dir(paths::root())
+            .args([
+                "build",
+                "--locked",
+                "--profile",
+                profile,
+                "--target",
+                &target,
+                "-p",
+                "pko-operator",
+                "-p",
+                "pko-agent",
+            ])
+            .env(format!("CC_{}", target.replace('-', "_")), "musl-gcc"),
+        &log,
+    )?;
+    let dir = paths::root().join("target").join(&target).join(profile);
+    for binary in ["manager", "agent"] {
+        let path = dir.join(binary);
+        if !archive::is_static(&path)? {
+            bail!("{} is not statically linked", path.display());
+        }
+    }
+    step.done("built");
+    Ok(dir)
+}

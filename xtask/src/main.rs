@@ -1,0 +1,64 @@
+//! The developer's commands. `cargo xtask help` lists them; nothing else builds, starts or tests this project.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks on its terminal")]
+
+mod cluster;
+mod crds;
+mod host;
+mod image;
+mod paths;
+mod progress;
+#[cfg(test)]
+mod rooms;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Builds, starts and tests everything in this project")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build or install the real parts that tests run against (all when none is named)
+    Tools(tools::Args),
+    /// Start, stop or inspect the one-node cluster on this machine
+    Cluster(cluster::Args),
+    /// Build the operator's image and the stand-in for pulumi/pulumi, and load them into the cluster
+    Image(image::Args),
+    /// Write deploy/crds from the types in crates/api
+    Crds,
+    /// Run the tests of all levels, or of those named (L0 to L5)
+    Test(test::Args),
+    /// The first process of a cluster's namespaces
+    #[command(hide = true)]
+    ClusterInit(cluster::InitArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Tools(args) => tools::run(&args)?,
+        Command::Cluster(args) => return cluster::run(&args),
+        Command::Image(args) => image::run(&args)?,
+        Command::Crds => crds::run()?,
+        Command::Test(args) => return test::run(&args),
+        Command::ClusterInit(args) => return cluster::init(&args),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,54 @@
+//! Checks that are not tests of Rust code: formatting, lints, licences, and the Go module of the test provider.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::report::Tally;
+use crate::{
+    paths,
+    progress::{Step, run_logged},
+};
+
+pub(crate) fn run() -> Result<Tally> {
+    let root = paths::root();
+    let provider = root.join("xtask/parts/provider");
+    let mut tally = Tally::default();
+    let logs = root.join("target/test-logs");
+    std::fs::create_dir_all(&logs)?;
+    let cargo = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root).args(args);
+        command
+    };
+    let go = |args: &[&str]| {
+        let mut command = Command::new("go");
+        // The flags of the part's own build, so that Go compiles its dependencies once.
+        command.current_dir(&provider).env("CGO_ENABLED", "0").env("GOFLAGS", "-buildvcs=false").args(args);
+        command
+    };
+    let checks = [
+        ("rustfmt", cargo(&["fmt", "--all", "--check"])),
+        (
+            "clippy",
+            cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
+        ),
+        ("the test provider's own tests", go(&["test", "-trimpath", "./..."])),
+    ];
+    for (name, mut command) in checks {
+        let step = Step::begin(name);
+        let log = logs.join(format!("{}.log", name.split(' ').next_back().unwrap_or(name)));
+        match run_logged(&step, &mut command, &log) {
+            Ok(()) => {
+                tally.passed += 1;
+                step.done("passed");
+            }
+            Err(error) => {
+                tally.failed += 1;
+                step.done("failed");
+                eprintln!("{error:#}");
+            }
+        }
+    }
+    Ok(tally)
+}

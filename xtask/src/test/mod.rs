@@ -1,0 +1,206 @@
+//! `cargo xtask test`: every level, cheapest first, and one summary. A test's level is in the name of its target:
+//! `tests/l4_crds.rs` is L4; tests inside `src` are L0.
+
+mod checks;
+mod report;
+mod targets;
+
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use report::{Row, Tally};
+
+use crate::{
+    cluster::Target,
+    image, paths,
+    progress::{Step, run_logged},
+    tools,
+};
+
+/// The feature of tests that start one-node clusters themselves.
+const OWN_CLUSTER: &str = "own-cluster";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Levels to run; all when none is named
+    #[arg(value_enum, ignore_case = true)]
+    levels: Vec<Level>,
+    /// Run only tests whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// Formatting, lints, generated files, unit tests
+    #[value(name = "L0")]
+    L0,
+    /// Properties of decisions and types
+    #[value(name = "L1")]
+    L1,
+    /// The simulated cluster
+    #[value(name = "L2")]
+    L2,
+    /// The agent with the real CLI, real git
+    #[value(name = "L3")]
+    L3,
+    /// A real API server
+    #[value(name = "L4")]
+    L4,
+    /// The product on a real cluster
+    #[value(name = "L5")]
+    L5,
+}
+
+impl Level {
+    const ALL: [Self; 6] = [Self::L0, Self::L1, Self::L2, Self::L3, Self::L4, Self::L5];
+
+    fn name(self) -> &'static str {
+        ["L0", "L1", "L2", "L3", "L4", "L5"][self as usize]
+    }
+
+    fn what(self) -> &'static str {
+        [
+            "formatting, lints, generated files, unit tests",
+            "properties",
+            "simulation",
+            "agent, CLI and git",
+            "API server",
+            "the product on a cluster",
+        ][self as usize]
+    }
+
+    fn needs_cluster(self) -> bool {
+        matches!(self, Self::L4 | Self::L5)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let began = Instant::now();
+    let levels: Vec<Level> =
+        Level::ALL.into_iter().filter(|l| args.levels.is_empty() || args.levels.contains(l)).collect();
+    let targets = targets::all()?;
+    let mut target = None;
+    let mut rows = Vec::new();
+    for level in levels {
+        eprintln!("{}: {}", level.name(), level.what());
+        let began = Instant::now();
+        let row = match run_level(level, args.only.as_deref(), &targets, &mut target) {
+            Ok((tally, note)) => Row { level, tally, note, took: began.elapsed() },
+            // What keeps a level from running at all is a failure of that level, not of the others.
+            Err(error) => {
+                eprintln!("{error:#}");
+                Row {
+                    level,
+                    tally: Tally { failed: 1, ..Tally::default() },
+                    note: "could not run".to_owned(),
+                    took: began.elapsed(),
+                }
+            }
+        };
+        rows.push(row);
+    }
+    report::print(&rows, began.elapsed());
+    Ok(if rows.iter().all(|r| r.tally.failed == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_level(
+    level: Level,
+    only: Option<&str>,
+    targets: &[targets::TestTarget],
+    target: &mut Option<Target>,
+) -> Result<(Tally, String)> {
+    let mut chosen: Vec<&targets::TestTarget> = targets.iter().filter(|t| t.level == level).collect();
+    if chosen.is_empty() && level != Level::L0 {
+        return Ok((Tally::default(), "no tests yet".to_owned()));
+    }
+    let mut tally = Tally::default();
+    let mut note = String::new();
+    let mut env: Vec<(&str, String)> = Vec::new();
+    if level.needs_cluster() {
+        if let Some(obstacle) = Target::obstacle()? {
+            return Ok((
+                Tally { skipped: chosen.len(), ..Tally::default() },
+                format!("test files skipped: {obstacle}"),
+            ));
+        }
+        if target.is_none() {
+            *target = Some(Target::get()?);
+        }
+        let target = target.as_ref().context("the cluster was just started")?;
+        if level == Level::L5 {
+            image::ensure_loaded(target)?;
+        }
+        env = cluster_env(target)?;
+        if let Target::Foreign(_) = target {
+            let all = chosen.len();
+            chosen.retain(|t| !t.features.iter().any(|f| f == OWN_CLUSTER));
+            tally.skipped += all - chosen.len();
+            if chosen.len() < all {
+                "tests of the one-node cluster skipped: KUBECONFIG names another".clone_into(&mut note);
+            }
+        }
+    }
+    if level == Level::L0 && only.is_none() {
+        tally += checks::run()?;
+    }
+    tally += cargo_test(level, only, &chosen, &env)?;
+    Ok((tally, note))
+}
+
+/// What tests on a cluster find in their environment.
+fn cluster_env(target: &Target) -> Result<Vec<(&'static str, String)>> {
+    let mut path: Vec<PathBuf> = tools::ensure(&["kubernetes"])?;
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    Ok(vec![
+        ("KUBECONFIG", target.kubeconfig().display().to_string()),
+        ("PATH", std::env::join_paths(path)?.into_string().ok().context("PATH is not text")?),
+        ("PKO_TEST_OPERATOR_IMAGE", image::OPERATOR.to_owned()),
+        ("PKO_TEST_WORKSPACE_IMAGE", image::WORKSPACE[0].to_owned()),
+        ("PKO_TEST_DUMPS", paths::root().join("target/dumps").display().to_string()),
+    ])
+}
+
+fn cargo_test(
+    level: Level,
+    only: Option<&str>,
+    chosen: &[&targets::TestTarget],
+    env: &[(&str, String)],
+) -> Result<Tally> {
+    let logs = paths::root().join("target/test-logs");
+    std::fs::create_dir_all(&logs)?;
+    let log = logs.join(format!("{}.log", level.name()));
+    std::fs::write(&log, "")?;
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(paths::root())
+        .args(["test", "--locked", "--no-fail-fast"])
+        .envs(env.iter().map(|(k, v)| (k, v)));
+    if level == Level::L0 {
+        command.args(["--workspace", "--lib", "--bins"]);
+    }
+    for target in chosen {
+        command.args(["--package", &target.package, "--test", &target.name]);
+        for feature in &target.features {
+            command.args(["--features", &format!("{}/{feature}", target.package)]);
+        }
+    }
+    if let Some(only) = only {
+        command.args(["--", only]);
+    }
+    let step = Step::begin(format!("{} cargo test", level.name()));
+    let outcome = run_logged(&step, &mut command, &log);
+    let text = std::fs::read_to_string(&log)?;
+    let mut tally = report::count(&text);
+    if outcome.is_err() {
+        eprintln!("{text}");
+        // A failure that no test reported is one that kept tests from being built or run.
+        tally.failed = tally.failed.max(1);
+    }
+    step.done(&format!("{} passed, {} failed", tally.passed, tally.failed));
+    Ok(tally)
+}

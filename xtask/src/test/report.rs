@@ -1,0 +1,65 @@
+//! Counting what cargo's test runner printed, and the summary at the end.
+
+use std::{ops::AddAssign, time::Duration};
+
+use super::Level;
+use crate::progress::seconds;
+
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+pub(crate) struct Row {
+    pub(crate) level: Level,
+    pub(crate) tally: Tally,
+    pub(crate) note: String,
+    pub(crate) took: Duration,
+}
+
+/// Adds up the `test result:` lines of a run.
+pub(crate) fn count(output: &str) -> Tally {
+    let mut tally = Tally::default();
+    for line in output.lines().filter_map(|l| l.strip_prefix("test result: ")) {
+        let number = |word: &str| {
+            let before = line.split(word).next().unwrap_or_default().trim_end();
+            before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        tally += Tally { passed: number("passed"), failed: number("failed;"), skipped: number("ignored") };
+    }
+    tally
+}
+
+pub(crate) fn print(rows: &[Row], took: Duration) {
+    let mut sum = Tally::default();
+    println!("\nlevel   passed  failed  skipped     time");
+    for row in rows {
+        let Tally { passed, failed, skipped } = row.tally;
+        println!("{:<6} {passed:>7} {failed:>7} {skipped:>8} {:>8}  {}", row.level.name(), seconds(row.took), row.note);
+        sum += row.tally;
+    }
+    println!("in all {}", seconds(took));
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_several_targets_are_added_up() {
+        let output = "running 2 tests\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+                      noise\ntest result: FAILED. 3 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s\n";
+        assert_eq!(count(output), Tally { passed: 15, failed: 4, skipped: 1 });
+    }
+}
