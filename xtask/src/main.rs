@@ -5,6 +5,7 @@ mod cluster;
 mod crds;
 mod host;
 mod image;
+mod packages;
 mod paths;
 mod progress;
 #[cfg(test)]

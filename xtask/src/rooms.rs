@@ -3,9 +3,11 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use serde::Deserialize;
-
-use crate::{host, paths};
+use crate::{
+    host,
+    packages::{self, Dependency, Package},
+    paths,
+};
 
 /// Each crate with those it must not know even though they stand above it.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -28,35 +30,6 @@ const STRANGERS: &[(&str, &[&str])] = &[
     ("pko-source", &["kube", "kube-core", "k8s-openapi"]),
     ("pko-pulumi", &["tonic", "kube", "kube-core", "k8s-openapi"]),
 ];
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-}
-
-fn metadata() -> Metadata {
-    let text = host::output(Command::new(env!("CARGO")).current_dir(paths::root()).args([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--locked",
-        "--offline",
-    ]))
-    .unwrap();
-    serde_json::from_str(&text).unwrap()
-}
 
 /// Every way in which the given dependencies break the rules, in words.
 fn violations(packages: &[Package]) -> Vec<String> {
@@ -88,15 +61,16 @@ fn violations(packages: &[Package]) -> Vec<String> {
 
 #[test]
 fn every_crate_depends_only_on_rooms_above_it() {
-    let metadata = metadata();
-    assert_eq!(violations(&metadata.packages), Vec::<String>::new());
-    assert_eq!(metadata.packages.len(), ROOMS.len(), "every room of the list exists");
+    let packages = packages::all().unwrap();
+    assert_eq!(violations(&packages), Vec::<String>::new());
+    assert_eq!(packages.len(), ROOMS.len(), "every room of the list exists");
 }
 
 #[test]
 fn the_check_sees_a_door_that_should_not_be_there() {
     let package = |name: &str, to: &str, kind: Option<&str>| Package {
         name: name.to_owned(),
+        targets: Vec::new(),
         dependencies: vec![Dependency { name: to.to_owned(), kind: kind.map(str::to_owned) }],
     };
     assert_eq!(

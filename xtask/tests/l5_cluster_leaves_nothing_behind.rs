@@ -1,4 +1,5 @@
 //! The one-node cluster comes, survives trouble, and goes without a trace. It runs beside the usual one.
+#![allow(clippy::unwrap_used, reason = "what a test cannot set up fails it")]
 
 use std::{
     collections::BTreeSet,

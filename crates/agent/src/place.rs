@@ -28,7 +28,7 @@ fn copy_program(from: &Path, to: &Path) -> Result<()> {
 pub(crate) fn link(directory: &Path, at: &Path) -> Result<()> {
     match fs::symlink_metadata(at) {
         Ok(found) if found.is_symlink() => {
-            fs::remove_file(at).with_context(|| format!("replacing the link {}", at.display()))?
+            fs::remove_file(at).with_context(|| format!("replacing the link {}", at.display()))?;
         }
         Ok(_) => bail!("{} exists and is not a link; it is left as it is", at.display()),
         Err(_) => {}

@@ -126,9 +126,7 @@ impl Check for GoDuration {
 impl Check for BTreeMap<String, Value> {
     fn check(raw: &Value) -> Result<Self, String> {
         match raw {
-            Value::Object(entries) => {
-                Ok(entries.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
-            }
+            Value::Object(entries) => Ok(entries.iter().map(|(key, value)| (key.clone(), value.clone())).collect()),
             other => Err(format!("must be a map from keys to values, found {}", kind_of(other))),
         }
     }
@@ -171,11 +169,11 @@ impl Check for u32 {
 
 fn number_between<N>(raw: &Value, least: N, most: N) -> Result<N, String>
 where
-    N: TryFrom<i64> + fmt::Display,
+    N: TryFrom<i64> + fmt::Display + Copy,
 {
-    whole_number(raw).and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
-        format!("must be a whole number from {least} to {most}, found {}", describe(raw))
-    })
+    whole_number(raw)
+        .and_then(|number| N::try_from(number).ok())
+        .ok_or_else(|| format!("must be a whole number from {least} to {most}, found {}", describe(raw)))
 }
 
 fn kind_of(raw: &Value) -> &'static str {

@@ -55,6 +55,5 @@ pub fn find(conditions: &[Condition], of_type: ConditionType) -> Option<&Conditi
 
 /// Whether the condition of that type is there and holds.
 pub fn is_true(conditions: &[Condition], of_type: ConditionType) -> bool {
-    find(conditions, of_type)
-        .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
+    find(conditions, of_type).is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
 }

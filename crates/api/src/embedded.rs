@@ -11,9 +11,10 @@ use serde_json::Value;
 
 /// JSON whose schema is that of `T`.
 ///
-/// Not decoded on arrival, for two reasons. A CRD stores `cpu: 1` as the integer it is, which the
-/// typed quantity refuses, and that must not hide the object. And strategic merge, which is where
-/// most of these values go, works on JSON: a detour through a type would drop what it does not know.
+/// Not decoded on arrival, for two reasons. The API server admits what the type refuses, such as a
+/// port of 99999999999 where the schema says `int32`, and that must not hide the object. And strategic
+/// merge, which is where most of these values go, works on JSON: a detour through a type would drop
+/// what it does not know and rewrite what it does, such as `cpu: 1` to `cpu: "1"`.
 pub struct Embedded<T> {
     raw: Value,
     of: PhantomData<fn() -> T>,
@@ -60,9 +61,7 @@ impl<T: DeserializeOwned> Embedded<T> {
 impl<T: Serialize> Embedded<T> {
     /// Wraps a typed value.
     pub fn encode(value: &T) -> Result<Self, EmbeddedError> {
-        serde_json::to_value(value)
-            .map(Self::new)
-            .map_err(|source| EmbeddedError { of: short_name::<T>(), source })
+        serde_json::to_value(value).map(Self::new).map_err(|source| EmbeddedError { of: short_name::<T>(), source })
     }
 }
 

@@ -118,10 +118,7 @@ pub mod workspace {
 
     /// A stack could not be made ready.
     pub fn stack_initialization_failure(stack: &str, error: impl Display) -> Event {
-        Event::warning(
-            "StackInitializationFailure",
-            format!("Failed to initialize stack {}: {error}", go_quote(stack)),
-        )
+        Event::warning("StackInitializationFailure", format!("Failed to initialize stack {}: {error}", go_quote(stack)))
     }
 
     /// The CLI is too old for structured configuration.

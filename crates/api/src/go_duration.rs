@@ -99,10 +99,7 @@ impl FromStr for GoDuration {
 }
 
 /// Reads one number with its unit off the front.
-fn first_term<'text>(
-    text: &str,
-    rest: &'text str,
-) -> Result<(u64, &'text str), ParseGoDurationError> {
+fn first_term<'text>(text: &str, rest: &'text str) -> Result<(u64, &'text str), ParseGoDurationError> {
     let too_long = || ParseGoDurationError::TooLong(shown(text));
     let (digits, rest) = split_digits(rest);
     let whole = digits
@@ -132,10 +129,8 @@ fn first_term<'text>(
         other => return Err(ParseGoDurationError::UnknownUnit(shown(text), shown(other))),
     };
     let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= LIMIT).ok_or_else(too_long)?;
-    let nanos = nanos
-        .checked_add(fraction_of(fraction_digits, unit))
-        .filter(|nanos| *nanos <= LIMIT)
-        .ok_or_else(too_long)?;
+    let nanos =
+        nanos.checked_add(fraction_of(fraction_digits, unit)).filter(|nanos| *nanos <= LIMIT).ok_or_else(too_long)?;
     Ok((nanos, rest))
 }
 
@@ -203,12 +198,7 @@ impl fmt::Display for GoDuration {
 }
 
 /// So many units with as many decimals as are needed.
-fn write_decimal(
-    formatter: &mut fmt::Formatter<'_>,
-    nanos: u64,
-    unit: u64,
-    name: &str,
-) -> fmt::Result {
+fn write_decimal(formatter: &mut fmt::Formatter<'_>, nanos: u64, unit: u64, name: &str) -> fmt::Result {
     write!(formatter, "{}", nanos / unit)?;
     let fraction = nanos % unit;
     if fraction != 0 {

@@ -23,11 +23,7 @@ where
     T: Deserialize<'de> + Default,
 {
     let items: Option<Vec<Option<T>>> = Option::deserialize(deserializer)?;
-    Ok(items
-        .unwrap_or_default()
-        .into_iter()
-        .map(Option::unwrap_or_default)
-        .collect())
+    Ok(items.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// A null map is empty, a null value is the value's default.
@@ -37,11 +33,7 @@ where
     T: Deserialize<'de> + Default,
 {
     let entries: Option<BTreeMap<String, Option<T>>> = Option::deserialize(deserializer)?;
-    Ok(entries
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(key, value)| (key, value.unwrap_or_default()))
-        .collect())
+    Ok(entries.unwrap_or_default().into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())
 }
 
 /// A number of a status. What is not a whole number counts as never written: the next status write
@@ -52,21 +44,14 @@ pub(crate) fn status_number<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 
 /// A time of a status. The schema's `date-time` admits texts that are no time, such as an offset
 /// of 99 hours; they count as never written.
-pub(crate) fn status_time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Time>, D::Error> {
+pub(crate) fn status_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// Conditions of a status. One that cannot be read counts as absent, and is written anew.
-pub(crate) fn conditions<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Condition>, D::Error> {
+pub(crate) fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
     let items: Vec<Value> = null_default(deserializer)?;
-    Ok(items
-        .into_iter()
-        .filter_map(|item| serde_json::from_value(item).ok())
-        .collect())
+    Ok(items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect())
 }
 
 /// The value as an `i64`, also when it is written as a float without a fraction.

@@ -38,9 +38,7 @@ pub mod stack {
 
     /// Stalled: the last update failed too often.
     pub fn gave_up(update_type: &str, failures: i64) -> String {
-        format!(
-            "{update_type} failed {failures} times; not retrying until the spec or source changes"
-        )
+        format!("{update_type} failed {failures} times; not retrying until the spec or source changes")
     }
 
     /// Stalled: the Flux source's kind cannot be watched.
@@ -212,11 +210,39 @@ pub mod git {
         format!("getting auth method: {error}")
     }
 
+    /// A credential cannot be resolved; which is one of [`credential`].
+    pub fn resolving(which: &str, why: impl Display) -> String {
+        format!("resolving gitAuth {which}: {why}")
+    }
+
+    /// Credentials as messages call them.
+    pub mod credential {
+        /// `gitAuth.sshAuth.sshPrivateKey`
+        pub const SSH_PRIVATE_KEY: &str = "SSH private key";
+        /// `gitAuth.sshAuth.password`
+        pub const SSH_PASSWORD: &str = "SSH password";
+        /// `gitAuth.accessToken`
+        pub const ACCESS_TOKEN: &str = "personal access token";
+        /// `gitAuth.githubApp.appID`
+        pub const APP_ID: &str = "GitHub App ID";
+        /// `gitAuth.githubApp.installationID`
+        pub const INSTALLATION_ID: &str = "GitHub App installation ID";
+        /// `gitAuth.githubApp.privateKey`
+        pub const APP_PRIVATE_KEY: &str = "GitHub App private key";
+        /// `gitAuth.basicAuth.userName`
+        pub const USER_NAME: &str = "username";
+        /// `gitAuth.basicAuth.password`
+        pub const PASSWORD: &str = "password";
+    }
+
+    /// GitHub gave no token for the App.
+    pub fn installation_token(error: impl Display) -> String {
+        format!("getting GitHub App installation token: {error}")
+    }
+
     /// A credential that is not taken from a Secret.
     pub fn not_a_secret(ref_type: &str) -> String {
-        format!(
-            "{ref_type} selectors are no longer supported in v2, please use a secret reference instead"
-        )
+        format!("{ref_type} selectors are no longer supported in v2, please use a secret reference instead")
     }
 
     /// The Secret cannot be read.
@@ -266,17 +292,12 @@ pub mod workspace {
 
     /// The CLI is too old for structured configuration.
     pub fn version_too_low(version: &str) -> String {
-        format!(
-            "Pulumi CLI version {version} does not support JSON configuration, require >= {FIRST_JSON_VERSION}"
-        )
+        format!("Pulumi CLI version {version} does not support JSON configuration, require >= {FIRST_JSON_VERSION}")
     }
 
     /// A configuration item asks for what cannot go together.
     pub fn path_with_structured_value(key: &str) -> String {
-        format!(
-            "path=true is incompatible with structured values (objects, arrays, etc.) for key {}",
-            go_quote(key)
-        )
+        format!("path=true is incompatible with structured values (objects, arrays, etc.) for key {}", go_quote(key))
     }
 }
 
@@ -287,8 +308,7 @@ pub mod update {
     /// `UpdateConflict`.
     pub const CONFLICT: &str = "Another update is currently in progress";
     /// `InvalidAccessToken`.
-    pub const INVALID_ACCESS_TOKEN: &str =
-        "Invalid access token used to authenticate with Pulumi Cloud";
+    pub const INVALID_ACCESS_TOKEN: &str = "Invalid access token used to authenticate with Pulumi Cloud";
     /// The agent's stream ended early.
     pub const NO_RESULT: &str = "didn't receive a result";
 

@@ -63,10 +63,6 @@ pub fn artifact_path(namespace: &str, program: &str, generation: i64) -> String 
 
 /// Address of a Program's artifact on a server that may be given without its scheme.
 pub fn artifact_url(server: &str, namespace: &str, program: &str, generation: i64) -> String {
-    let scheme = if server.starts_with("http://") || server.starts_with("https://") {
-        ""
-    } else {
-        "http://"
-    };
+    let scheme = if server.starts_with("http://") || server.starts_with("https://") { "" } else { "http://" };
     format!("{scheme}{server}/programs/{namespace}/{program}/{generation}")
 }

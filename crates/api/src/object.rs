@@ -110,15 +110,9 @@ macro_rules! object {
     };
 }
 
-pub(crate) fn must_be<E: serde::de::Error>(
-    what: &str,
-    found: Option<String>,
-    expected: &str,
-) -> Result<(), E> {
+pub(crate) fn must_be<E: serde::de::Error>(what: &str, found: Option<String>, expected: &str) -> Result<(), E> {
     match found {
-        Some(found) if found != expected => Err(E::custom(format_args!(
-            "{what} is {found:?}, expected {expected:?}"
-        ))),
+        Some(found) if found != expected => Err(E::custom(format_args!("{what} is {found:?}, expected {expected:?}"))),
         _ => Ok(()),
     }
 }

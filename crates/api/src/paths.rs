@@ -58,17 +58,11 @@ fn volume(kind: &str, name: &str) -> String {
         return plain;
     }
     let hash = format!("{:016x}", fnv1a(name.as_bytes()));
-    let fit: String = plain
-        .chars()
-        .map(|c| if c == '.' { '-' } else { c })
-        .take(LONGEST - hash.len() - 1)
-        .collect();
+    let fit: String = plain.chars().map(|c| if c == '.' { '-' } else { c }).take(LONGEST - hash.len() - 1).collect();
     format!("{}-{hash}", fit.trim_end_matches('-'))
 }
 
 /// 64-bit FNV-1a: enough to tell a Stack's Secrets apart, and stable for ever.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

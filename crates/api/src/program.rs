@@ -170,18 +170,10 @@ pub struct Artifact {
     #[schemars(regex(pattern = "^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"))]
     pub digest: Option<String>,
     /// When the artifact was last made.
-    #[serde(
-        default,
-        deserialize_with = "lenient::status_time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::status_time", skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// Size of the artifact in bytes.
-    #[serde(
-        default,
-        deserialize_with = "lenient::status_number",
-        skip_serializing_if = "lenient::is_zero"
-    )]
+    #[serde(default, deserialize_with = "lenient::status_number", skip_serializing_if = "lenient::is_zero")]
     pub size: i64,
     /// Notes about the artifact, as in Flux.
     #[serde(default, deserialize_with = "lenient::map", skip_serializing_if = "BTreeMap::is_empty")]

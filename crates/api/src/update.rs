@@ -96,18 +96,10 @@ pub struct UpdateStatus {
     #[schemars(range(min = 0))]
     pub observed_generation: i64,
     /// When the operation began.
-    #[serde(
-        default,
-        deserialize_with = "lenient::status_time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::status_time", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When the operation ended.
-    #[serde(
-        default,
-        deserialize_with = "lenient::status_time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::status_time", skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Time>,
     /// Page of the update in Pulumi Cloud.
     #[serde(default, deserialize_with = "lenient::null_default")]
@@ -123,11 +115,7 @@ pub struct UpdateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<UpdateRun>,
     /// `Progressing`, `Failed` and `Complete`.
-    #[serde(
-        default,
-        deserialize_with = "lenient::conditions",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "lenient::conditions", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["type"]

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Not;
 
-use k8s_openapi::api::core::v1::{
-    Container, EnvFromSource, EnvVar, PodSpec, ResourceRequirements, SecretKeySelector,
-};
+use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, ResourceRequirements, SecretKeySelector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +17,18 @@ pub mod security_profile {
     pub const RESTRICTED: &str = "restricted";
     /// Allows running as root.
     pub const BASELINE: &str = "baseline";
+}
+
+/// What a Workspace has where its spec says nothing. Filled in when the pod is made, not stored.
+pub mod defaults {
+    /// Image with the restricted profile.
+    pub const RESTRICTED_IMAGE: &str = "pulumi/pulumi:latest-nonroot";
+    /// Image with the baseline profile.
+    pub const BASELINE_IMAGE: &str = "pulumi/pulumi:latest";
+    /// Memory that the Pulumi container asks for.
+    pub const MEMORY_REQUEST: &str = "64Mi";
+    /// CPU that the Pulumi container asks for.
+    pub const CPU_REQUEST: &str = "100m";
 }
 
 object! {
@@ -310,11 +320,7 @@ pub struct WorkspaceStatus {
     #[serde(default, deserialize_with = "lenient::null_default")]
     pub pulumi_version: String,
     /// `Ready`, and `Stalled` when it cannot become ready by itself.
-    #[serde(
-        default,
-        deserialize_with = "lenient::conditions",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "lenient::conditions", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["type"]

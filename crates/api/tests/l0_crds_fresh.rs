@@ -24,8 +24,9 @@ fn there_are_no_other_files_beside_them() {
     let generated: BTreeSet<String> = crd::all().iter().map(|crd| crd::file(crd).0).collect();
     let found: BTreeSet<String> = std::fs::read_dir(committed())
         .expect("deploy/crds exists: run `cargo xtask crds`")
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".yaml"))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     assert_eq!(found, generated, "remove what is stale and run `cargo xtask crds`");
 }

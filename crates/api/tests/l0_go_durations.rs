@@ -33,11 +33,7 @@ const SECOND: i64 = 1_000_000_000;
 #[case("9223372036854775.807us", i64::MAX, "the longest, in other units")]
 #[case("-9223372036s854ms775us808ns", i64::MIN, "the longest backwards, in terms")]
 #[case("52763797000ns", 52_763_797_000, "a plain large number")]
-fn a_duration_is_read_as_go_reads_it(
-    #[case] text: &str,
-    #[case] nanos: i64,
-    #[case] reason: &str,
-) {
+fn a_duration_is_read_as_go_reads_it(#[case] text: &str, #[case] nanos: i64, #[case] reason: &str) {
     assert_eq!(text.parse(), Ok(GoDuration::from_nanos(nanos)), "{reason}");
 }
 
@@ -83,11 +79,7 @@ fn what_go_refuses_is_refused(#[case] text: &str, #[case] reason: &str) {
 #[case(-5400 * SECOND, "-1h30m0s", "backwards")]
 #[case(i64::MAX, "2562047h47m16.854775807s", "the longest")]
 #[case(i64::MIN, "-2562047h47m16.854775808s", "the longest backwards")]
-fn a_duration_is_printed_as_go_prints_it(
-    #[case] nanos: i64,
-    #[case] text: &str,
-    #[case] reason: &str,
-) {
+fn a_duration_is_printed_as_go_prints_it(#[case] nanos: i64, #[case] text: &str, #[case] reason: &str) {
     assert_eq!(GoDuration::from_nanos(nanos).to_string(), text, "{reason}");
 }
 
@@ -95,10 +87,7 @@ fn a_duration_is_printed_as_go_prints_it(
 fn a_refusal_says_what_is_wrong() {
     let error = |text: &str| text.parse::<GoDuration>().unwrap_err();
     assert_eq!(error("3"), ParseGoDurationError::MissingUnit(r#""3""#.to_owned()));
-    assert_eq!(
-        error("1d").to_string(),
-        r#""1d" is not a duration: "d" is not one of the units ns, us, ms, s, m, h"#
-    );
+    assert_eq!(error("1d").to_string(), r#""1d" is not a duration: "d" is not one of the units ns, us, ms, s, m, h"#);
     assert_eq!(error("-").to_string(), r#""-" is not a duration"#);
     assert!(matches!(error("3000000h"), ParseGoDurationError::TooLong(_)));
 }

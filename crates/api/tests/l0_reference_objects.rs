@@ -10,15 +10,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 fn decoded<K: DeserializeOwned>(object: &Value) -> K {
-    serde_json::from_value(object.clone())
-        .unwrap_or_else(|error| panic!("{}: {error}", object["metadata"]["name"]))
+    serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{}: {error}", object["metadata"]["name"]))
 }
 
 fn assert_round_trip<K: DeserializeOwned + Serialize>(file: &str, count: usize) {
     let objects = support::items(file);
     assert_eq!(objects.len(), count, "{file}");
     for object in objects {
-        let encoded = serde_json::to_value(decoded::<K>(&object)).unwrap();
+        let encoded = serde_json::to_value(decoded::<K>(&object)).expect("JSON");
         assert_eq!(encoded, object, "{file}: {}", object["metadata"]["name"]);
     }
 }

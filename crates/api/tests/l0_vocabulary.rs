@@ -34,10 +34,7 @@ fn pair(reason: &Reason, message: &str) -> (String, String) {
 #[test]
 fn a_stacks_conditions_are_worded_as_the_reference_words_them() {
     let failed = object("stacks", "failed");
-    assert_eq!(
-        condition(&failed, "Ready"),
-        pair(&reasons::stack::NOT_READY_IN_PROGRESS, messages::stack::IN_PROGRESS)
-    );
+    assert_eq!(condition(&failed, "Ready"), pair(&reasons::stack::NOT_READY_IN_PROGRESS, messages::stack::IN_PROGRESS));
     assert_eq!(
         condition(&failed, "Reconciling"),
         pair(&reasons::stack::RETRYING_AFTER_FAILURE, &messages::stack::update_failures(2))
@@ -247,6 +244,16 @@ fn triggers_are_worded_as_specified() {
 }
 
 #[test]
+fn a_git_credential_at_fault_is_named_as_specified() {
+    use messages::git;
+    let why = git::no_such_key("k", "n", "s");
+    assert_eq!(
+        git::resolving(git::credential::SSH_PRIVATE_KEY, why),
+        r#"resolving gitAuth SSH private key: no key "k" found in secret n/s"#
+    );
+}
+
+#[test]
 fn the_way_out_of_a_terminating_namespace_is_told_in_full() {
     let text = messages::stack::namespace_terminating("n", "s", None);
     assert_eq!(
@@ -268,10 +275,7 @@ fn the_way_out_of_a_terminating_namespace_is_told_in_full() {
 #[case("9lives", "Unknown")]
 #[case("no spaces", "Unknown")]
 #[case("ends:", "Unknown")]
-fn a_reported_reason_is_always_one_that_a_condition_may_have(
-    #[case] reported: &str,
-    #[case] reason: &str,
-) {
+fn a_reported_reason_is_always_one_that_a_condition_may_have(#[case] reported: &str, #[case] reason: &str) {
     assert_eq!(Reason::reported(reported).as_str(), reason);
 }
 

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pko_api::{
     conditions::{ConditionStatus, ConditionType, find},
-    messages,
-    reasons::{self, Reason},
+    messages::stack as message,
+    reasons::{Reason, stack as reason},
 };
 
 /// The longest message that the schema of a condition takes.
@@ -37,8 +37,6 @@ pub fn stack_conditions(previous: &[Condition], outcome: &Outcome, now: Timestam
             observed_generation: None,
         }
     };
-    use messages::stack as message;
-    use reasons::stack as reason;
     let not_ready = |why: &Reason, text: &str| condition(ConditionType::READY, ConditionStatus::False, why, text);
     match outcome {
         Outcome::Ready => vec![condition(
@@ -94,10 +92,7 @@ mod tests {
     }
 
     fn waiting() -> Outcome {
-        Outcome::Reconciling {
-            reason: reasons::stack::STACK_PROCESSING,
-            message: messages::stack::WAITING_FOR_WORKSPACE.to_owned(),
-        }
+        Outcome::Reconciling { reason: reason::STACK_PROCESSING, message: message::WAITING_FOR_WORKSPACE.to_owned() }
     }
 
     #[test]
@@ -111,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_outcome_replaces_the_one_before_it() {
-        let stalled = Outcome::Stalled { reason: reasons::stack::SPEC_INVALID, message: "why".to_owned() };
+        let stalled = Outcome::Stalled { reason: reason::SPEC_INVALID, message: "why".to_owned() };
         let after = stack_conditions(&stack_conditions(&[], &waiting(), at(1)), &stalled, at(2));
         let kinds: Vec<&str> = after.iter().map(|c| c.type_.as_str()).collect();
         assert_eq!(kinds, ["Stalled", "Ready"]);

@@ -32,7 +32,7 @@ fn run_to_end(kubectl: &Kubectl, pod: &str, spec: Value, container: &str) -> Str
     spec["automountServiceAccountToken"] = json!(false);
     spec["securityContext"]["seccompProfile"] = json!({"type": "RuntimeDefault"});
     kubectl.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec}).to_string());
-    wait_for(&format!("pod {pod} to succeed"), Duration::from_secs(120), || {
+    wait_for(&format!("pod {pod} to succeed"), Duration::from_mins(2), || {
         let phase = kubectl.try_run(&["get", "pod", pod, "-o", "jsonpath={.status.phase}"])?;
         assert_ne!(phase, "Failed", "pod {pod} failed");
         if phase == "Succeeded" { Ok(()) } else { Err(phase) }
@@ -50,7 +50,7 @@ fn the_operator_image_runs_unprivileged_on_a_read_only_root() {
     }
 }
 
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 name: inside
 runtime: yaml
 resources:
@@ -68,7 +68,7 @@ resources:
 outputs:
   value: ${thing.value}
   secret: ${thing.secretOutput}
-"#;
+";
 
 const SCRIPT: &str = r#"
 set -eu

@@ -1,4 +1,5 @@
 //! The manifests of the public documents, and the ones that must be refused, against a real API server.
+#![allow(clippy::unwrap_used, reason = "what a test cannot set up fails it")]
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,5 @@
 //! What tests share. A dev-dependency only: nothing here ships.
+#![allow(clippy::print_stderr, reason = "what a failing test saw goes to its output")]
 
 #[cfg(feature = "cluster")]
 pub mod cluster;

@@ -176,6 +176,7 @@ impl Cluster {
     }
 
     fn start(&self, plan: &plan::Plan) -> Result<()> {
+        self.network.await_gone()?;
         let step = Step::begin("starting the cluster's processes");
         plan.write(&self.state)?;
         pki::write(&self.state, &self.network)?;
@@ -279,9 +280,9 @@ impl Cluster {
         if let Some(holder) = self.state.holder() {
             holder.kill()?;
         }
-        self.network.disconnect()?;
-        self.state.remove_cgroups()?;
         if self.state.dir().exists() {
+            self.network.await_gone()?;
+            self.state.remove_cgroups()?;
             std::fs::remove_dir_all(self.state.dir())
                 .with_context(|| format!("removing {}", self.state.dir().display()))?;
         }

@@ -1,6 +1,6 @@
 //! Addresses of a cluster, and the one cable between it and this machine.
 
-use std::process::Command;
+use std::{path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result};
 
@@ -66,17 +66,19 @@ impl Network {
         Ok(())
     }
 
-    /// Removes the cable if its other end did not take it along.
-    pub(crate) fn disconnect(&self) -> Result<()> {
-        let link = self.link();
-        if std::path::Path::new("/sys/class/net").join(&link).exists() {
-            // Between the look and the deletion the kernel may have finished on its own.
-            let deleted = ip(&["link", "delete", &link]);
-            if std::path::Path::new("/sys/class/net").join(&link).exists() {
-                deleted?;
-            }
-        }
-        Ok(())
+    /// Waits until the cable is gone, which the kernel sees to shortly after the last process of the cluster.
+    pub(crate) fn await_gone(&self) -> Result<()> {
+        let link = Path::new("/sys/class/net").join(self.link());
+        super::await_some("the end of the cluster's network", Duration::from_secs(10), || {
+            (!link.exists()).then_some(())
+        })
+        .with_context(|| {
+            format!(
+                "the interface {} belongs to something else, perhaps a cluster of another PKO_TOOLS_DIR; \
+                 stop that one, or use another --number",
+                self.link()
+            )
+        })
     }
 }
 

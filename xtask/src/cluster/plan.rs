@@ -160,7 +160,7 @@ fn containerd(state: &State) -> String {
     format!(
         r#"version = 2
 [grpc]
-  address = {socket:?}
+  address = "{socket}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
   # The machine may lack CAP_SYS_RESOURCE; without this every sandbox would fail there.
@@ -168,9 +168,11 @@ fn containerd(state: &State) -> String {
   disable_apparmor = true
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "/usr/lib/cni"
-  conf_dir = {cni:?}
+  conf_dir = "{cni}"
 "#,
         pause = image::PAUSE,
+        socket = socket.display(),
+        cni = cni.display(),
     )
 }
 

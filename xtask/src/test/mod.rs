@@ -84,6 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let levels: Vec<Level> =
         Level::ALL.into_iter().filter(|l| args.levels.is_empty() || args.levels.contains(l)).collect();
     let targets = targets::all()?;
+    // What earlier failures left would be taken for this run's.
+    if dumps().exists() {
+        std::fs::remove_dir_all(dumps())?;
+    }
     let mut target = None;
     let mut rows = Vec::new();
     for level in levels {
@@ -152,6 +156,11 @@ fn run_level(
     Ok((tally, note))
 }
 
+/// Where failing tests leave what they saw.
+fn dumps() -> PathBuf {
+    paths::root().join("target/dumps")
+}
+
 /// What tests on a cluster find in their environment.
 fn cluster_env(target: &Target) -> Result<Vec<(&'static str, String)>> {
     let mut path: Vec<PathBuf> = tools::ensure(&["kubernetes"])?;
@@ -161,7 +170,7 @@ fn cluster_env(target: &Target) -> Result<Vec<(&'static str, String)>> {
         ("PATH", std::env::join_paths(path)?.into_string().ok().context("PATH is not text")?),
         ("PKO_TEST_OPERATOR_IMAGE", image::OPERATOR.to_owned()),
         ("PKO_TEST_WORKSPACE_IMAGE", image::WORKSPACE[0].to_owned()),
-        ("PKO_TEST_DUMPS", paths::root().join("target/dumps").display().to_string()),
+        ("PKO_TEST_DUMPS", dumps().display().to_string()),
     ])
 }
 

@@ -1,12 +1,9 @@
 //! Which test targets there are, from cargo's own description of the workspace.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use super::Level;
-use crate::{host, paths};
+use crate::packages::{self, Package};
 
 pub(crate) struct TestTarget {
     pub(crate) package: String,
@@ -15,39 +12,13 @@ pub(crate) struct TestTarget {
     pub(crate) features: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<CargoTarget>,
-}
-
-#[derive(Deserialize)]
-struct CargoTarget {
-    name: String,
-    kind: Vec<String>,
-    #[serde(default, rename = "required-features")]
-    required_features: Vec<String>,
-}
-
 pub(crate) fn all() -> Result<Vec<TestTarget>> {
-    let text = host::output(Command::new(env!("CARGO")).current_dir(paths::root()).args([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--locked",
-    ]))?;
-    from_metadata(&text)
+    of(packages::all()?)
 }
 
-fn from_metadata(text: &str) -> Result<Vec<TestTarget>> {
-    let metadata: Metadata = serde_json::from_str(text).context("reading cargo metadata")?;
+fn of(packages: Vec<Package>) -> Result<Vec<TestTarget>> {
     let mut found = Vec::new();
-    for package in metadata.packages {
+    for package in packages {
         for target in package.targets.into_iter().filter(|t| t.kind.iter().any(|k| k == "test")) {
             let level = Level::ALL
                 .into_iter()
@@ -73,17 +44,23 @@ fn from_metadata(text: &str) -> Result<Vec<TestTarget>> {
 mod tests {
     use super::*;
 
+    fn package(targets: &serde_json::Value) -> Vec<Package> {
+        vec![serde_json::from_value(serde_json::json!({"name": "a", "targets": targets})).unwrap()]
+    }
+
     #[test]
     fn a_test_file_without_a_level_is_refused() {
-        let text = r#"{"packages":[{"name":"a","targets":[{"name":"crds","kind":["test"]}]}]}"#;
-        let error = from_metadata(text).err().unwrap().to_string();
+        let error = of(package(&serde_json::json!([{"name": "crds", "kind": ["test"]}]))).err().unwrap().to_string();
         assert!(error.contains("crds of a does not begin with its level"), "{error}");
     }
 
     #[test]
     fn the_level_and_the_features_come_from_the_target() {
-        let text = r#"{"packages":[{"name":"a","targets":[{"name":"l4_x","kind":["test"],"required-features":["cluster"]},{"name":"a","kind":["lib"]}]}]}"#;
-        let found = from_metadata(text).unwrap();
+        let targets = serde_json::json!([
+            {"name": "l4_x", "kind": ["test"], "required-features": ["cluster"]},
+            {"name": "a", "kind": ["lib"]},
+        ]);
+        let found = of(package(&targets)).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].level == Level::L4 && found[0].features == ["cluster"]);
     }

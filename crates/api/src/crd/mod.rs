@@ -66,10 +66,7 @@ fn programs() -> Value {
         "v1",
         "A Pulumi YAML program that Stacks can refer to by name.",
         "program",
-        &[
-            column("Age", "date", 0, ".metadata.creationTimestamp"),
-            column("URL", "string", 0, ".status.artifact.url"),
-        ],
+        &[column("Age", "date", 0, ".metadata.creationTimestamp"), column("URL", "string", 0, ".status.artifact.url")],
     );
     definition(GROUP, "Program", "program", &[v1])
 }
@@ -129,12 +126,7 @@ fn definition(group: &str, kind: &str, singular: &str, versions: &[Value]) -> Va
 }
 
 /// One version, served and stored, whose objects have their payload under that key.
-fn version<P: JsonSchema, S: JsonSchema>(
-    name: &str,
-    description: &str,
-    payload: &str,
-    columns: &[Value],
-) -> Value {
+fn version<P: JsonSchema, S: JsonSchema>(name: &str, description: &str, payload: &str, columns: &[Value]) -> Value {
     let mut version = json!({
         "name": name,
         "served": true,

@@ -5,12 +5,11 @@ mod spec;
 mod status;
 
 pub use references::{
-    BasicAuth, ConfigMapRef, ConfigMapSelector, EnvSelector, FsSelector, GitAuthConfig, GitHubApp,
-    LiteralSelector, ResourceRef, SecretSelector, SshAuth, ref_type,
+    BasicAuth, ConfigMapRef, ConfigMapSelector, EnvSelector, FsSelector, GitAuthConfig, GitHubApp, LiteralSelector,
+    ResourceRef, SecretSelector, SshAuth, ref_type,
 };
 pub use spec::{
-    FluxSource, FluxSourceReference, PrerequisiteRef, ProgramReference, RequirementSpec, StackSpec,
-    reclaim_policy,
+    FluxSource, FluxSourceReference, PrerequisiteRef, ProgramReference, RequirementSpec, StackSpec, reclaim_policy,
 };
 pub use status::{CurrentUpdate, LastUpdate, StackStatus, update_state};
 

@@ -215,10 +215,7 @@ impl StackSpec {
         let own = [
             Problem::of("spec.config", self.config.as_ref()),
             Problem::of("spec.resyncFrequencySeconds", self.resync_frequency_seconds.as_ref()),
-            Problem::of(
-                "spec.retryMaxBackoffDurationSeconds",
-                self.retry_max_backoff_duration_seconds.as_ref(),
-            ),
+            Problem::of("spec.retryMaxBackoffDurationSeconds", self.retry_max_backoff_duration_seconds.as_ref()),
             Problem::of("spec.pulumiLogLevel", self.pulumi_log_level.as_ref()),
         ];
         let prerequisites = self.prerequisites.iter().enumerate().filter_map(|(index, entry)| {

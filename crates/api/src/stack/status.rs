@@ -37,11 +37,7 @@ pub struct StackStatus {
     #[serde(default, deserialize_with = "lenient::null_default")]
     pub observed_reconcile_request: String,
     /// `Ready`, and while it is not ready one of `Reconciling` and `Stalled`.
-    #[serde(
-        default,
-        deserialize_with = "lenient::conditions",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "lenient::conditions", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["type"]
@@ -102,11 +98,7 @@ pub struct LastUpdate {
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
     pub permalink: String,
     /// When the result of the update was taken over into this status.
-    #[serde(
-        default,
-        deserialize_with = "lenient::status_time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::status_time", skip_serializing_if = "Option::is_none")]
     pub last_resync_time: Option<Time>,
     /// How often the update has failed for the same generation and request.
     #[serde(default, deserialize_with = "lenient::status_number", skip_serializing_if = "lenient::is_zero")]

@@ -15,7 +15,7 @@ pub fn install_crds() {
         let kubectl = Kubectl::new();
         kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &dir.display().to_string()]);
         // `kubectl wait` gives up on a CRD that has no conditions yet.
-        wait_for("the CRDs to be served", Duration::from_secs(60), || {
+        wait_for("the CRDs to be served", Duration::from_mins(1), || {
             let template = "jsonpath={range .items[*]}{.status.conditions[?(@.type==\"Established\")].status} {end}";
             let args = [&["get", "crd", "-o", template][..], CRDS].concat();
             let seen = kubectl.try_run(&args)?;
