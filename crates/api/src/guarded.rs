@@ -1,6 +1,7 @@
 //! The last line against an object that does not decode at all.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -16,7 +17,7 @@ use serde_json::value::RawValue;
 /// build every object twice; its error names the field; broken metadata does not defeat it; and
 /// neither does nesting deeper than the parser allows, which an API server accepts in `spec.config`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Guarded<K>(pub Result<K, Unreadable>);
+pub struct Guarded<K>(pub Result<K, Box<Unreadable>>);
 
 /// An object of which only the metadata could be read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -38,48 +39,53 @@ impl<K> Guarded<K> {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(serde_json::from_str(text.get()).map_err(|_| Unreadable::of::<K>(text.get()))))
+        Ok(Self(serde_json::from_str(text.get()).or_else(|_| look_again(text.get()))))
     }
 }
 
-impl Unreadable {
-    /// Decodes once more, now tracking the path, which only the failing case should pay for.
-    fn of<K: DeserializeOwned>(text: &str) -> Self {
-        const LONGEST: usize = 200;
-        let mut parser = serde_json::Deserializer::from_str(text);
-        let why = match serde_path_to_error::deserialize::<_, K>(&mut parser) {
-            Ok(_) => String::new(),
-            Err(error) => {
-                let path = error.path().to_string();
-                let start: String = path.chars().take(LONGEST).collect();
-                let more = if start.len() < path.len() { "…" } else { "" };
-                format!("{start}{more}: {}", error.inner())
-            }
-        };
-        Self { metadata: readable_metadata(text), why }
+/// Fields in the order of their names, not parsed any further.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// Decodes without the managed fields, which mirror the nesting of the rest and are not needed, and
+/// tracks the path, which only the failing case should pay for.
+fn look_again<K: DeserializeOwned>(text: &str) -> Result<K, Box<Unreadable>> {
+    let mut object: Fields = serde_json::from_str(text).unwrap_or_default();
+    let mut metadata: Fields =
+        object.get("metadata").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    if metadata.remove("managedFields").is_some()
+        && let Ok(rest) = RawValue::from_string(joined(&metadata))
+    {
+        object.insert("metadata".to_owned(), rest);
     }
+    let text = if object.is_empty() { text.to_owned() } else { joined(&object) };
+    let mut parser = serde_json::Deserializer::from_str(&text);
+    serde_path_to_error::deserialize(&mut parser)
+        .map_err(|error| Box::new(Unreadable { why: worded(&error), metadata: readable(metadata) }))
 }
 
 /// As much of the metadata as decodes. Losing a label to a typo is better than losing the object.
-fn readable_metadata(text: &str) -> ObjectMeta {
-    #[derive(Default, Deserialize)]
-    struct OnlyMetadata {
-        #[serde(default)]
-        metadata: Option<Box<RawValue>>,
-    }
-    let object: OnlyMetadata = serde_json::from_str(text).unwrap_or_default();
-    let Some(raw) = object.metadata else { return ObjectMeta::default() };
-    serde_json::from_str(raw.get()).unwrap_or_else(|_| {
-        let fields: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let text = |field: &str| fields[field].as_str().map(str::to_owned);
-        ObjectMeta {
-            name: text("name"),
-            namespace: text("namespace"),
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
-            ..ObjectMeta::default()
-        }
-    })
+fn readable(mut metadata: Fields) -> ObjectMeta {
+    let decodes = |name: &str, value: &RawValue| {
+        let alone = format!("{{{}:{}}}", Value::from(name), value.get());
+        serde_json::from_str::<ObjectMeta>(&alone).is_ok()
+    };
+    metadata.retain(|name, value| decodes(name, value));
+    serde_json::from_str(&joined(&metadata)).unwrap_or_default()
+}
+
+fn joined(fields: &Fields) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), value.get())).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// The path, cut where it would flood a message, and the problem.
+fn worded(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    const LONGEST: usize = 200;
+    let path = error.path().to_string();
+    let start: String = path.chars().take(LONGEST).collect();
+    let more = if start.len() < path.len() { "…" } else { "" };
+    format!("{start}{more}: {}", error.inner())
 }
 
 impl<K: Resource> Resource for Guarded<K> {

@@ -285,6 +285,25 @@ fn an_unreadable_object_does_not_end_a_watch() {
 }
 
 #[test]
+fn an_unreadable_object_whose_managed_fields_mirror_its_depth_still_has_its_name() {
+    let depth = 200;
+    let mirror = format!("{}1{}", r#"{"f:a":"#.repeat(depth), "}".repeat(depth));
+    let object = |spec: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"deep","labels":{{"a":"b"}},"managedFields":[{{"fieldsV1":{mirror}}}]}},"spec":{spec}}}"#
+        )
+    };
+    let unreadable: Guarded<Stack> = serde_json::from_str(&object(&nested(depth))).unwrap();
+    assert_eq!(unreadable.name_any(), "deep");
+    assert_eq!(unreadable.labels()["a"], "b");
+    let why = unreadable.0.unwrap_err().why;
+    assert!(why.starts_with("spec.config.a.a."), "{why}");
+
+    let readable: Guarded<Stack> = serde_json::from_str(&object("{}")).unwrap();
+    assert_eq!(readable.readable().map(ResourceExt::managed_fields), Some(&[][..]));
+}
+
+#[test]
 fn broken_metadata_does_not_defeat_the_guard() {
     let object = r#"{"metadata":{"name":"bad","uid":"1","labels":5},"spec":{}}"#;
     let guarded: Guarded<Stack> = serde_json::from_str(object).unwrap();

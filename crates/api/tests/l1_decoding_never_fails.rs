@@ -1,6 +1,6 @@
 //! Whatever JSON stands where the schema leaves room, the object decodes, and encodes to what it was.
 
-use pko_api::{Guarded, Stack, Update, Workspace};
+use pko_api::{Guarded, Program, Stack, Update, Workspace, crd};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,6 +17,28 @@ fn any_json() -> impl Strategy<Value = Value> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::btree_map("[a-z:$]{0,6}", inner, 0..4).prop_map(|entries| entries.into_iter().collect()),
+        ]
+    })
+}
+
+/// What a CRD is made of.
+fn json_without_floats() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        ".{0,12}",
+        "[ -~]{0,12}",
+        prop::sample::select(vec!["true", "No", "null", "~", "1", "1e3", "0x1", ".5", "-", "- a", "a: b", "#", "y"])
+            .prop_map(str::to_owned),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(word.clone(), inner, 0..4).prop_map(|entries| entries.into_iter().collect()),
         ]
     })
 }
@@ -110,6 +132,41 @@ proptest! {
             "spec": {"ttlAfterCompleted": ttl, "parallel": parallel},
         }));
         prop_assert!(decoded.is_ok(), "{decoded:?}");
+    }
+
+    #[test]
+    fn a_program_decodes_whatever_its_expressions_are(expression in any_json()) {
+        let decoded = serde_json::from_value::<Program>(json!({
+            "metadata": {"name": "p"},
+            "program": {
+                "configuration": {"a": {"default": expression}},
+                "variables": {"a": expression},
+                "outputs": {"a": expression},
+                "resources": {"a": {
+                    "type": "t",
+                    "properties": {"a": expression},
+                    "get": {"id": "i", "state": {"a": expression}},
+                    "options": {
+                        "dependsOn": [expression],
+                        "parent": expression,
+                        "provider": expression,
+                        "providers": {"a": expression},
+                    },
+                }},
+            },
+        }));
+        prop_assert!(decoded.is_ok(), "{decoded:?}");
+        let program = decoded.unwrap().program;
+        prop_assert_eq!(&program.outputs["a"], &expression);
+        prop_assert_eq!(&program.resources["a"].properties["a"], &expression);
+    }
+
+    #[test]
+    fn json_written_as_yaml_reads_back_as_it_was(document in json_without_floats()) {
+        let yaml = crd::to_yaml(&document);
+        let read: Value = serde_saphyr::from_str(&yaml)
+            .map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
+        prop_assert_eq!(read, document, "{}", yaml);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! JSON written as YAML in block style: sorted, and the same on every run.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// The document as YAML.
@@ -85,5 +87,20 @@ fn text(string: &str) -> String {
         && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '$'))
         && string.len() > 1
         && !OTHER_MEANING.contains(&string.to_ascii_lowercase().as_str());
-    if plain { string.to_owned() } else { Value::from(string).to_string() }
+    if plain { string.to_owned() } else { quoted(string) }
+}
+
+/// In JSON's quotes, with what JSON leaves alone and YAML does not allow escaped.
+fn quoted(string: &str) -> String {
+    let mut out = String::new();
+    for c in Value::from(string).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out
 }
