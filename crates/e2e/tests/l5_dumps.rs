@@ -16,7 +16,7 @@ fn a_failing_test_leaves_the_objects_events_and_logs_of_its_namespace() {
         let speak = ["--command", "--", "sh", "-c", "echo said in the log"];
         let run = ["run", "speaker", "--restart=Never", "--image-pull-policy=Never", &format!("--image={image}")];
         kubectl.run(&[&run[..], &speak[..]].concat());
-        wait_for("the pod to end", Duration::from_secs(60), || {
+        wait_for("the pod to end", Duration::from_mins(1), || {
             let phase = kubectl.try_run(&["get", "pod", "speaker", "-o", "jsonpath={.status.phase}"])?;
             if phase == "Succeeded" { Ok(()) } else { Err(phase) }
         });

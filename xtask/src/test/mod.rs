@@ -189,11 +189,13 @@ fn cargo_test(
         .current_dir(paths::root())
         .args(["test", "--locked", "--no-fail-fast"])
         .envs(env.iter().map(|(k, v)| (k, v)));
+    // The whole workspace at every level: cargo then resolves features once, and builds dependencies once.
+    command.arg("--workspace");
     if level == Level::L0 {
-        command.args(["--workspace", "--lib", "--bins"]);
+        command.args(["--lib", "--bins"]);
     }
     for target in chosen {
-        command.args(["--package", &target.package, "--test", &target.name]);
+        command.args(["--test", &target.name]);
         for feature in &target.features {
             command.args(["--features", &format!("{}/{feature}", target.package)]);
         }
