@@ -8,6 +8,7 @@ use super::report::Tally;
 use crate::{
     paths,
     progress::{Step, run_logged},
+    tools,
 };
 
 pub(crate) fn run() -> Result<Tally> {
@@ -27,12 +28,15 @@ pub(crate) fn run() -> Result<Tally> {
         command.current_dir(&provider).env("CGO_ENABLED", "0").env("GOFLAGS", "-buildvcs=false").args(args);
         command
     };
+    let mut deny = Command::new(tools::binary("cargo-deny", "cargo-deny")?);
+    deny.current_dir(root).args(["check", "licenses", "bans", "sources"]);
     let checks = [
         ("rustfmt", cargo(&["fmt", "--all", "--check"])),
         (
             "clippy",
             cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         ),
+        ("licences and origins", deny),
         ("the test provider's own tests", go(&["test", "-trimpath", "./..."])),
     ];
     for (name, mut command) in checks {

@@ -1,5 +1,5 @@
-//! Building a part with the Go client. A part appears in the cache whole or not at all, and Go's own caches keep what
-//! an interrupted build had done.
+//! Building a part with the Go client, from a module written for it. Go's own caches keep what an interrupted build had
+//! done.
 
 use std::{
     fmt::Write as _,
@@ -9,51 +9,20 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::pins::{Part, Recipe};
 use crate::{
-    host, paths,
+    host,
     progress::{Step, run_logged},
 };
 
-/// Where the binaries of a part are once it is built. Sources of ours count as part of the version.
-pub(crate) fn installed_dir(part: &Part) -> Result<PathBuf> {
-    let mut name = format!("{}-{}", part.name, part.version);
-    if let Some(sources) = own_sources(part) {
-        write!(name, "-{}", digest_of(&sources)?)?;
-    }
-    Ok(paths::cache()?.join("parts").join(name))
-}
-
-pub(crate) fn build(part: &Part, position: &str) -> Result<()> {
-    let target = installed_dir(part)?;
-    if target.exists() {
-        return Ok(());
-    }
+/// Writes the part's module and compiles its binaries into a directory.
+pub(crate) fn build(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Result<()> {
     if !host::succeeds(Command::new("go").arg("version")) {
         bail!("building {} needs Go 1.25 or newer on PATH", part.name);
     }
-    let cache = paths::cache()?;
-    let work = cache.join("work").join(part.name);
-    let logs = cache.join("logs");
-    let unfinished = cache.join("parts").join(format!(".{}-unfinished", part.name));
-    for dir in [&work, &unfinished] {
-        if dir.exists() {
-            fs::remove_dir_all(dir)?;
-        }
-    }
-    for dir in [&work, &unfinished, &logs] {
-        fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
-    }
-    let log = logs.join(format!("{}.log", part.name));
-    let step = Step::begin(format!("{position} building {} {}", part.name, part.version));
-    write_module(part, &work, &step, &log)?;
-    compile(part, &work, &unfinished, &step, &log)?;
-    fs::rename(&unfinished, &target).with_context(|| format!("moving the finished part to {}", target.display()))?;
-    fs::remove_dir_all(&work)?;
-    step.done("built");
-    Ok(())
+    write_module(part, work, step, log)?;
+    compile(part, work, out, step, log)
 }
 
 fn compile(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Result<()> {
@@ -67,17 +36,11 @@ fn compile(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Res
         [(name, _)] => out.join(name),
         _ => out.join(""),
     };
-    run_logged(step, go(work).args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(target).args(packages), log)?;
-    for (name, _) in part.binaries {
-        if !out.join(name).is_file() {
-            bail!("building {} gave no {name}", part.name);
-        }
-    }
-    Ok(())
+    run_logged(step, go(work).args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(target).args(packages), log)
 }
 
 fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()> {
-    let sources = own_sources(part);
+    let sources = super::parts::own_sources(part);
     if let Some(dir) = &sources {
         for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
             let path = entry?.path();
@@ -86,7 +49,7 @@ fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()>
     }
     let mut module = format!("module parts/{}\n\ngo 1.25\n", part.name);
     match part.recipe {
-        Recipe::OwnModule => return Ok(()),
+        Recipe::OwnModule | Recipe::Crate => return Ok(()),
         Recipe::Modules(requires) | Recipe::OwnMain(requires) => {
             for require in requires {
                 writeln!(module, "require {require}")?;
@@ -161,25 +124,6 @@ fn go(work: &Path) -> Command {
     let mut command = Command::new("go");
     command.current_dir(work).env("CGO_ENABLED", "0").env("GOFLAGS", "-buildvcs=false -mod=mod").env("GOWORK", "off");
     command
-}
-
-fn own_sources(part: &Part) -> Option<PathBuf> {
-    matches!(part.recipe, Recipe::OwnMain(_) | Recipe::OwnModule)
-        .then(|| paths::root().join("xtask/parts").join(part.name))
-}
-
-fn digest_of(dir: &Path) -> Result<String> {
-    let mut files: Vec<PathBuf> = fs::read_dir(dir)
-        .with_context(|| format!("reading {}", dir.display()))?
-        .map(|e| Ok(e?.path()))
-        .collect::<Result<_>>()?;
-    files.sort();
-    let mut digest = Sha256::new();
-    for file in files {
-        digest.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
-        digest.update(fs::read(&file)?);
-    }
-    Ok(crate::image::hex(&digest.finalize())[..12].to_owned())
 }
 
 #[cfg(test)]

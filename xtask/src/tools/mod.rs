@@ -1,7 +1,9 @@
 //! The real parts: built or installed once into the shared cache, by name and pinned version.
 
+mod crates;
 mod debian;
 mod go;
+mod parts;
 mod pins;
 
 use std::path::PathBuf;
@@ -21,6 +23,8 @@ pub(crate) struct Args {
     list: bool,
 }
 
+/// What the checks of L0 need.
+pub(crate) const CHECKS: &[&str] = &["cargo-deny"];
 /// The parts of the cluster and of the workspace image.
 pub(crate) const CLUSTER: &[&str] = &["kubernetes", "etcd", "coredns"];
 pub(crate) const WORKSPACE_IMAGE: &[&str] = &["pulumi", "pulumi-yaml", "provider"];
@@ -30,19 +34,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return list();
     }
     let began = std::time::Instant::now();
-    let mut parts = Vec::new();
+    let mut names = Vec::new();
     for name in &args.names {
         match PACKAGES.iter().find(|p| p.name == name) {
             Some(group) => debian::ensure(group)?,
-            None => parts.push(name.as_str()),
+            None => names.push(name.as_str()),
         }
     }
     if args.names.is_empty() {
         debian::ensure(&CLUSTER_PACKAGES)?;
         debian::ensure(&IMAGE_PACKAGES)?;
-        parts = [CLUSTER, WORKSPACE_IMAGE].concat();
+        names = [CHECKS, CLUSTER, WORKSPACE_IMAGE].concat();
     }
-    ensure(&parts)?;
+    ensure(&names)?;
     eprintln!("all there after {}", progress::seconds(began.elapsed()));
     Ok(())
 }
@@ -58,7 +62,7 @@ pub(crate) fn ensure(names: &[&str]) -> Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
     for name in names {
         let part = find(name)?;
-        let dir = go::installed_dir(part)?;
+        let dir = parts::installed_dir(part)?;
         if !dir.exists() {
             missing.push(part);
         }
@@ -67,7 +71,7 @@ pub(crate) fn ensure(names: &[&str]) -> Result<Vec<PathBuf>> {
     if !missing.is_empty() {
         let _lock = Lock::take("tools")?;
         for (index, part) in missing.iter().enumerate() {
-            go::build(part, &format!("[{}/{}]", index + 1, missing.len()))?;
+            parts::build(part, &format!("[{}/{}]", index + 1, missing.len()))?;
         }
     }
     Ok(dirs)
@@ -86,7 +90,7 @@ pub(crate) fn binary(part: &str, binary: &str) -> Result<PathBuf> {
 /// A fingerprint of all pins, so that a cluster made from others is recognised.
 pub(crate) fn fingerprint(names: &[&str]) -> Result<String> {
     let dirs: Result<Vec<String>> =
-        names.iter().map(|n| Ok(go::installed_dir(find(n)?)?.display().to_string())).collect();
+        names.iter().map(|n| Ok(parts::installed_dir(find(n)?)?.display().to_string())).collect();
     Ok(dirs?.join(":"))
 }
 
@@ -99,7 +103,7 @@ fn find(name: &str) -> Result<&'static pins::Part> {
 
 fn list() -> Result<()> {
     for part in PARTS {
-        let state = if go::installed_dir(part)?.exists() { "in the cache" } else { "not built" };
+        let state = if parts::installed_dir(part)?.exists() { "in the cache" } else { "not built" };
         println!("{:<18} {:<12} {:<14} {}", part.name, part.version, state, part.purpose);
     }
     for group in PACKAGES {

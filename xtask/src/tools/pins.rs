@@ -1,6 +1,6 @@
 //! Every real part and its version: the one place to change one.
 
-/// A program built from Go modules, by name, with the ordinary Go client.
+/// Programs built by name, with the ordinary client of their registry.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
@@ -22,6 +22,8 @@ pub(crate) enum Recipe {
     OwnModule,
     /// k8s.io/kubernetes, whose staging modules are replaced by their published twins `v0.<minor>.<patch>`.
     Kubernetes,
+    /// A Rust crate with its own lock file.
+    Crate,
     /// A module whose own `replace` lines and go.sum must be repeated: `path version`.
     Repeated(&'static str, &'static str),
 }
@@ -94,6 +96,14 @@ pub(crate) const PARTS: &[Part] = &[
         binaries: &[("pulumi-resource-pkotest", ".")],
         stamps: &[],
         purpose: "resources that are slow, fail, drift or hold secrets, with a ledger",
+    },
+    Part {
+        name: "cargo-deny",
+        version: "0.20.2",
+        recipe: Recipe::Crate,
+        binaries: &[("cargo-deny", "cargo-deny")],
+        stamps: &[],
+        purpose: "licences and origins of dependencies",
     },
     Part {
         name: "helm",
