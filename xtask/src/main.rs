@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build or install the real parts that tests run against (all when none is named)
+    /// Build or install the real parts that tests run against
     Tools(tools::Args),
     /// Start, stop or inspect the one-node cluster on this machine
     Cluster(cluster::Args),

@@ -29,28 +29,15 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// For one command alone.
     pub(crate) fn take(name: &str) -> Result<Self> {
-        let (file, path) = Self::open(name)?;
+        let dir = cache()?;
+        std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let path = dir.join(format!("{name}.lock"));
+        let file = std::fs::File::create(&path).with_context(|| format!("opening {}", path.display()))?;
         if file.try_lock().is_err() {
             eprintln!("waiting for another cargo xtask to finish with {name} ({})", path.display());
             file.lock().with_context(|| format!("locking {}", path.display()))?;
         }
         Ok(Self { _file: file })
-    }
-
-    /// Together with others that share it, but not with one that takes it.
-    pub(crate) fn share(name: &str) -> Result<Self> {
-        let (file, path) = Self::open(name)?;
-        file.lock_shared().with_context(|| format!("locking {}", path.display()))?;
-        Ok(Self { _file: file })
-    }
-
-    fn open(name: &str) -> Result<(std::fs::File, PathBuf)> {
-        let dir = cache()?;
-        std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-        let path = dir.join(format!("{name}.lock"));
-        let file = std::fs::File::create(&path).with_context(|| format!("opening {}", path.display()))?;
-        Ok((file, path))
     }
 }

@@ -5,6 +5,7 @@ use std::{
     io::{IsTerminal, Read, Seek, SeekFrom, Write},
     path::Path,
     process::{Command, Stdio},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -15,11 +16,13 @@ pub(crate) struct Step {
     name: String,
     began: Instant,
     terminal: bool,
+    ended: bool,
 }
 
 impl Step {
     pub(crate) fn begin(name: impl Into<String>) -> Self {
-        let step = Self { name: name.into(), began: Instant::now(), terminal: std::io::stderr().is_terminal() };
+        let step =
+            Self { name: name.into(), began: Instant::now(), terminal: std::io::stderr().is_terminal(), ended: false };
         if step.terminal {
             step.show("");
         } else {
@@ -32,19 +35,39 @@ impl Step {
     pub(crate) fn show(&self, detail: &str) {
         if self.terminal {
             let line = format!("  {} {} {detail}", self.name, seconds(self.began.elapsed()));
-            let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100usize);
-            let line: String = line.chars().take(width - 1).collect();
+            let line: String = line.chars().take(width().saturating_sub(1)).collect();
             eprint!("\r\x1b[2K{line}");
             std::io::stderr().flush().ok();
         }
     }
 
-    pub(crate) fn done(self, outcome: &str) -> Duration {
-        let took = self.began.elapsed();
-        let clear = if self.terminal { "\r\x1b[2K" } else { "" };
-        eprintln!("{clear}  {} {outcome} ({})", self.name, seconds(took));
-        took
+    pub(crate) fn done(mut self, outcome: &str) {
+        self.end(outcome);
     }
+
+    fn end(&mut self, outcome: &str) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let clear = if self.terminal { "\r\x1b[2K" } else { "" };
+            eprintln!("{clear}  {} {outcome} ({})", self.name, seconds(self.began.elapsed()));
+        }
+    }
+}
+
+impl Drop for Step {
+    /// A step that is left by an error ends its line, so that the error stands on one of its own.
+    fn drop(&mut self) {
+        self.end("not finished");
+    }
+}
+
+/// Columns of the terminal.
+fn width() -> usize {
+    static WIDTH: OnceLock<usize> = OnceLock::new();
+    *WIDTH.get_or_init(|| {
+        let asked = Command::new("stty").arg("size").stdin(Stdio::inherit()).stderr(Stdio::null()).output();
+        let answer = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+        answer.split_whitespace().nth(1).and_then(|columns| columns.parse().ok()).unwrap_or(80)
+    })
 }
 
 pub(crate) fn seconds(duration: Duration) -> String {

@@ -20,7 +20,6 @@ enum Command {
     /// Copy this program onto the shared volume, where the workspace container starts it
     Bootstrap {
         /// The shared volume
-        #[arg(default_value = "/share")]
         to: PathBuf,
     },
     /// Make the workspace a link to the directory that holds the project
@@ -28,7 +27,7 @@ enum Command {
         /// The project's directory
         directory: PathBuf,
         /// Where the workspace container looks for it
-        #[arg(long, default_value = "/share/workspace")]
+        #[arg(long)]
         at: PathBuf,
     },
     /// Print the version

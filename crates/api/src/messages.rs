@@ -235,6 +235,21 @@ pub mod git {
         pub const PASSWORD: &str = "password";
     }
 
+    /// What `gitAuthSecret` names is not usable.
+    pub fn creating_auth(error: impl Display) -> String {
+        format!("creating gitAuth: {error}")
+    }
+
+    /// GitHub's API answered with another status than expected.
+    pub fn github_status(status: u16, body: &str) -> String {
+        format!("GitHub API returned status {status}: {body}")
+    }
+
+    /// GitHub's API answered without a token.
+    pub const GITHUB_EMPTY_TOKEN: &str = "GitHub API returned an empty token";
+    /// The App's private key is not PEM.
+    pub const GITHUB_KEY_NOT_PEM: &str = "failed to decode PEM block from GitHub App private key";
+
     /// GitHub gave no token for the App.
     pub fn installation_token(error: impl Display) -> String {
         format!("getting GitHub App installation token: {error}")
@@ -274,6 +289,11 @@ pub mod workspace {
     pub const SUCCEEDED: &str = "";
     /// First Pulumi CLI that can set structured configuration.
     pub const FIRST_JSON_VERSION: &str = "v3.202.0";
+
+    /// A configuration value is no JSON that the agent's protocol can carry.
+    pub fn config_value_undecodable(error: impl std::fmt::Display) -> String {
+        format!("failed to unmarshal config value: {error}")
+    }
 
     /// The agent could not be dialled; the state is gRPC's, for example `TRANSIENT_FAILURE`.
     pub fn unable_to_connect(state: &str) -> String {

@@ -23,8 +23,6 @@ pub const AGENT: &str = "/share/agent";
 pub const TINI: &str = "/share/tini";
 /// The agent, in the operator's image.
 pub const IMAGE_AGENT: &str = "/agent";
-/// The init process, in the operator's image.
-pub const IMAGE_TINI: &str = "/tini";
 
 /// Seconds that a workspace pod gets to end a running operation.
 pub const TERMINATION_GRACE_SECONDS: i64 = 600;

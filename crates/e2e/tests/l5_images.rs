@@ -109,7 +109,7 @@ fn the_real_cli_creates_and_destroys_in_a_pod_that_the_agent_prepared() {
         "initContainers": [
             agent("bootstrap", &["/agent", "bootstrap", "/share"]),
             workspace("copy", copy, with_project),
-            agent("fetch", &["/agent", "link", "/share/source"]),
+            agent("fetch", &["/agent", "link", "/share/source", "--at", "/share/workspace"]),
         ],
         "containers": [workspace("pulumi", SCRIPT, share.clone())],
     });
@@ -141,4 +141,79 @@ fn the_real_cli_creates_and_destroys_in_a_pod_that_the_agent_prepared() {
         env!("CARGO_PKG_VERSION"),
         "the agent that was brought along runs in the workspace image"
     );
+}
+
+const TROUBLED: &str = r"
+name: troubled
+runtime: yaml
+resources:
+  fragile:
+    type: pkotest:Thing
+    properties: {value: fragile, failCreateOnce: true}
+    options: {version: 0.1.0}
+  drifting:
+    type: pkotest:Thing
+    properties: {value: as-written, createSeconds: 1}
+    options: {version: 0.1.0}
+  large:
+    type: pkotest:Thing
+    properties: {value: large, largeBytes: 1500000, failDelete: stuck}
+    options: {version: 0.1.0}
+outputs:
+  large: ${large.large}
+";
+
+const TROUBLE: &str = r#"
+set -eu
+export PULUMI_CONFIG_PASSPHRASE=pass PULUMI_SKIP_UPDATE_CHECK=true PKOTEST_CLOUD=/share/cloud
+mkdir -p /share/state /share/workspace && cd /share/workspace && cp /project/Pulumi.yaml .
+pulumi login file:///share/state >/dev/null 2>&1 && pulumi stack init dev >/dev/null 2>&1
+if pulumi up --yes --skip-preview >/dev/null 2>&1; then echo "up 1 succeeded"; else echo "up 1 failed"; fi
+if pulumi up --yes --skip-preview >/dev/null 2>&1; then echo "up 2 succeeded"; else echo "up 2 failed"; fi
+echo "large $(pulumi stack output large | wc -c)"
+sed -i 's/as-written/behind-your-back/' /share/cloud/things/drifting-*.json
+pulumi refresh --yes --skip-preview --expect-no-changes >/dev/null 2>&1 && echo "drift unseen" || echo "drift seen"
+pulumi up --yes --skip-preview >/dev/null 2>&1
+echo "repaired $(grep -c as-written /share/cloud/things/drifting-*.json)"
+if pulumi destroy --yes --skip-preview >/dev/null 2>&1; then echo "destroy 1 succeeded"; else echo "destroy 1 failed"; fi
+sed -i 's/"stuck"/""/' /share/cloud/things/large-*.json
+if pulumi destroy --yes --skip-preview >/dev/null 2>&1; then echo "destroy 2 succeeded"; else echo "destroy 2 failed"; fi
+echo "left $(ls /share/cloud/things | wc -l)"
+sed 's/^/ledger /' /share/cloud/ledger.jsonl
+"#;
+
+#[test]
+fn the_test_provider_fails_drifts_and_keeps_its_ledger_under_the_real_cli() {
+    let namespace = restricted("provider");
+    let kubectl = namespace.kubectl();
+    kubectl.apply(
+        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "project"}, "data": {"Pulumi.yaml": TROUBLED}})
+            .to_string(),
+    );
+    let container = json!({
+        "name": "pulumi",
+        "image": image("PKO_TEST_WORKSPACE_IMAGE"),
+        "command": ["sh", "-c", TROUBLE],
+        "volumeMounts": [{"name": "share", "mountPath": "/share"}, {"name": "project", "mountPath": "/project"}],
+    });
+    let spec = json!({
+        "volumes": [{"name": "share", "emptyDir": {}}, {"name": "project", "configMap": {"name": "project"}}],
+        "containers": [locked_down(container)],
+    });
+    let log = run_to_end(kubectl, "trouble", spec, "pulumi");
+    let told: Vec<&str> = log.lines().filter(|l| !l.starts_with("ledger ")).collect();
+    let expected = [
+        "up 1 failed",
+        "up 2 succeeded",
+        "large 1500001",
+        "drift seen",
+        "repaired 1",
+        "destroy 1 failed",
+        "destroy 2 succeeded",
+        "left 0",
+    ];
+    assert_eq!(told, expected, "{log}");
+    for operation in ["create-failed", "create", "read", "update", "delete-failed", "delete"] {
+        assert!(log.contains(&format!("\"op\":\"{operation}\"")), "{operation} is missing in the ledger:\n{log}");
+    }
 }

@@ -1,6 +1,6 @@
 module pko.test/pulumi-resource-pkotest
 
-go 1.26
+go 1.25
 
 require (
 	github.com/pulumi/pulumi-go-provider v1.1.0

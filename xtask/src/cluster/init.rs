@@ -58,6 +58,16 @@ pub(crate) fn init(args: &InitArgs) -> Result<ExitCode> {
     }
 }
 
+/// Settings of the machine's kernel that the kubelet insists on.
+const KERNEL_SETTINGS: &[(&str, &str)] = &[
+    ("vm/overcommit_memory", "1"),
+    ("vm/panic_on_oom", "0"),
+    ("kernel/panic", "10"),
+    ("kernel/panic_on_oops", "1"),
+    ("kernel/keys/root_maxkeys", "1000000"),
+    ("kernel/keys/root_maxbytes", "25000000"),
+];
+
 /// Gives the namespaces directories of their own in the usual places, so that nothing is written to the machine's.
 fn prepare(state: &Path, plan: &Plan) -> Result<()> {
     let none: Option<&str> = None;
@@ -68,6 +78,14 @@ fn prepare(state: &Path, plan: &Plan) -> Result<()> {
             .with_context(|| format!("covering {theirs}"))?;
     }
     mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).context("covering /run")?;
+    // The kubelet wants these to have certain values and would set them for the whole machine: it finds them set.
+    for (setting, wanted) in KERNEL_SETTINGS {
+        let file = state.join("conf").join(setting.replace('/', "."));
+        fs::write(&file, format!("{wanted}\n"))?;
+        let place = Path::new("/proc/sys").join(setting);
+        mount(Some(&file), &place, none, MsFlags::MS_BIND, none)
+            .with_context(|| format!("covering {}", place.display()))?;
+    }
     fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("letting packets through between pods")?;
     for root in state::cgroup_roots() {
         fs::create_dir_all(root.join(&plan.cgroup))

@@ -18,6 +18,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 pub(crate) use init::{InitArgs, init};
 use network::Network;
+use plan::Plan;
 use state::State;
 
 use crate::{
@@ -26,6 +27,9 @@ use crate::{
     progress::{Step, seconds, tail},
     tools,
 };
+
+/// How long kubectl waits for an API server that may not be there.
+const REQUEST_LIMIT: &str = "5s";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -48,19 +52,29 @@ enum Action {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let cluster = Cluster::new(args.number)?;
-    if let Some(path) = cluster.foreign_kubeconfig() {
-        println!("KUBECONFIG={} is set, so that cluster is used and none is started or stopped here.", path.display());
-        return Ok(ExitCode::SUCCESS);
-    }
     match args.action {
-        Action::Up => cluster.up()?,
+        Action::Up => match foreign_kubeconfig()? {
+            Some(path) => {
+                println!("KUBECONFIG={} is set, so that cluster is used and none is started here.", path.display());
+            }
+            None => cluster.up()?,
+        },
         Action::Down => cluster.down()?,
         Action::Status => return cluster.status(),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cluster that tests and images go to: the user's own when KUBECONFIG names one, else ours, started if need be.
+/// KUBECONFIG, unless it names a cluster of ours because the user exported what `up` printed.
+fn foreign_kubeconfig() -> Result<Option<PathBuf>> {
+    let Some(path) = std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()).map(PathBuf::from) else {
+        return Ok(None);
+    };
+    Ok(State::number_of(&path)?.is_none().then_some(path))
+}
+
+/// The cluster that tests and images go to: the user's own when KUBECONFIG names one, else ours, started if need be
+/// and kept from everyone else while in use: two clones would load their images and CRDs over each other's.
 pub(crate) enum Target {
     Foreign(PathBuf),
     Ours { cluster: Cluster, _in_use: Lock },
@@ -68,24 +82,24 @@ pub(crate) enum Target {
 
 impl Target {
     pub(crate) fn get() -> Result<Self> {
-        let cluster = Cluster::new(0)?;
-        if let Some(path) = cluster.foreign_kubeconfig() {
+        if let Some(path) = foreign_kubeconfig()? {
             return Ok(Self::Foreign(path));
         }
-        cluster.up()?;
-        let in_use = Lock::share(&cluster.use_lock())?;
+        let named = std::env::var_os("KUBECONFIG").map(PathBuf::from);
+        let cluster = Cluster::new(named.map(|path| State::number_of(&path)).transpose()?.flatten().unwrap_or(0))?;
+        let in_use = Lock::take(&cluster.lock())?;
+        cluster.up_alone(&cluster.plan()?)?;
         Ok(Self::Ours { cluster, _in_use: in_use })
     }
 
     /// Why no cluster can be had here, if none can.
-    pub(crate) fn obstacle() -> Result<Option<String>> {
-        if Cluster::new(0)?.foreign_kubeconfig().is_some() {
-            return Ok(None);
-        }
-        Ok(if !cfg!(target_os = "linux") {
-            Some("the one-node cluster needs Linux; set KUBECONFIG to use another".to_owned())
+    pub(crate) fn obstacle() -> Result<Option<&'static str>> {
+        Ok(if foreign_kubeconfig()?.is_some() {
+            None
+        } else if !cfg!(target_os = "linux") {
+            Some("the one-node cluster needs Linux; set KUBECONFIG to use another")
         } else if !host::is_root() {
-            Some("the one-node cluster needs root; set KUBECONFIG to use another".to_owned())
+            Some("the one-node cluster needs root; set KUBECONFIG to use another")
         } else {
             None
         })
@@ -120,67 +134,74 @@ impl Cluster {
         self.state.dir().join(format!("loaded-{name}"))
     }
 
-    /// KUBECONFIG, unless it names this very cluster because the user exported what `up` printed.
-    fn foreign_kubeconfig(&self) -> Option<PathBuf> {
-        let path = PathBuf::from(std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty())?);
-        (path != self.state.kubeconfig()).then_some(path)
-    }
-
-    fn use_lock(&self) -> String {
-        format!("cluster-{}-in-use", self.number)
-    }
-
-    fn start_lock(&self) -> String {
+    /// Held by whoever starts, stops or uses the cluster.
+    fn lock(&self) -> String {
         format!("cluster-{}", self.number)
     }
 
-    pub(crate) fn up(&self) -> Result<()> {
+    fn up(&self) -> Result<()> {
+        let plan = self.plan()?;
+        // One that is up is left alone, also while another command uses it.
+        if self.runs(&plan) && self.is_ready()?.is_ok() {
+            println!("cluster {} is up; use it with:", self.number);
+        } else {
+            let _lock = Lock::take(&self.lock())?;
+            let began = Instant::now();
+            self.up_alone(&plan)?;
+            println!("cluster {} is up ({}); use it with:", self.number, seconds(began.elapsed()));
+        }
+        println!("  export KUBECONFIG={}", self.state.kubeconfig().display());
+        println!("  export PATH={}:$PATH   # kubectl", tools::dir("kubernetes")?.display());
+        Ok(())
+    }
+
+    /// Gets the parts and says what the cluster is to be made of.
+    fn plan(&self) -> Result<Plan> {
         if let Some(obstacle) = Target::obstacle()? {
             bail!(obstacle);
         }
+        self.state.check_place()?;
         tools::packages(&tools::CLUSTER_PACKAGES)?;
-        let bins = tools::ensure(tools::CLUSTER)?;
-        let plan = plan::Plan::new(&self.state, &self.network, &bins)?;
-        let _lock = Lock::take(&self.start_lock())?;
-        let began = Instant::now();
-        match self.state.holder() {
-            Some(holder) if holder.plan == plan.fingerprint() => {}
-            Some(_) => {
+        Plan::new(&self.state, &self.network, &tools::ensure(tools::CLUSTER)?)
+    }
+
+    fn runs(&self, plan: &Plan) -> bool {
+        self.state.holder().is_some_and(|holder| holder.plan == plan.fingerprint())
+    }
+
+    /// Brings the cluster up; the lock is held.
+    fn up_alone(&self, plan: &Plan) -> Result<()> {
+        if !self.runs(plan) {
+            if self.state.holder().is_some() {
                 eprintln!("the running cluster was made from other parts or settings and is replaced");
-                let _exclusive = Lock::take(&self.use_lock())?;
-                self.remove()?;
-                self.start(&plan)?;
             }
-            None => self.start_anew(&plan)?,
+            self.start_anew(plan)?;
         }
         if let Err(error) = self.wait_ready() {
             // Its first process may have been ending just when we looked.
             if self.state.holder().is_some() {
                 return Err(error);
             }
-            self.start_anew(&plan)?;
+            self.start_anew(plan)?;
             self.wait_ready()?;
         }
-        println!("cluster {} is up ({}); use it with:", self.number, seconds(began.elapsed()));
-        println!("  export KUBECONFIG={}", self.state.kubeconfig().display());
-        println!("  export PATH={}:$PATH   # kubectl", bins[0].display());
         Ok(())
     }
 
-    fn start_anew(&self, plan: &plan::Plan) -> Result<()> {
-        if self.state.dir().exists() {
+    fn start_anew(&self, plan: &Plan) -> Result<()> {
+        if self.state.dir().exists() && self.state.holder().is_none() {
             eprintln!("clearing away what a cluster that no longer runs left in {}", self.state.dir().display());
         }
         self.remove()?;
         self.start(plan)
     }
 
-    fn start(&self, plan: &plan::Plan) -> Result<()> {
+    fn start(&self, plan: &Plan) -> Result<()> {
         self.network.await_gone()?;
         let step = Step::begin("starting the cluster's processes");
         plan.write(&self.state)?;
         pki::write(&self.state, &self.network)?;
-        let program = self.state.dir().join("init");
+        let program = self.state.init_program();
         std::fs::copy(std::env::current_exe()?, &program).context("copying the cluster's first process")?;
         let log = std::fs::File::create(self.state.logs().join("init.log"))?;
         // A session of its own, so that closing the terminal does not reach it.
@@ -212,43 +233,41 @@ impl Cluster {
     /// Gives containerd the image of pod sandboxes, without which no pod starts.
     fn load_sandbox_image(&self) -> Result<()> {
         await_some("containerd", Duration::from_secs(30), || {
-            host::succeeds(Command::new("ctr").arg("--address").arg(self.state.containerd_socket()).arg("version"))
-                .then_some(())
+            let mut version = Command::new("ctr");
+            version.args(["--connect-timeout=2s", "--timeout=2s", "--address"]).arg(self.containerd_socket());
+            host::succeeds(version.arg("version")).then_some(())
         })
         .with_context(|| tail(&self.state.logs().join("containerd.log"), 0, 5))?;
         image::load_pause(self)
     }
 
+    /// Whether pods can be started, or what was seen instead.
+    fn is_ready(&self) -> Result<Result<(), String>> {
+        let mut ask = Command::new(tools::binary("kubernetes", "kubectl")?);
+        ask.arg("--kubeconfig").arg(self.state.kubeconfig()).arg(format!("--request-timeout={REQUEST_LIMIT}"));
+        ask.arg("--output=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status} {.items[*].kind}");
+        // The default service account appears last: from then on pods are admitted.
+        let answer = host::output(ask.args(["get", &format!("node/{}", plan::NODE), "serviceaccount/default"]));
+        Ok(match answer {
+            Ok(text) if text.trim() == "True Node ServiceAccount" => Ok(()),
+            Ok(text) => Err(text),
+            Err(error) => Err(format!("{error:#}").lines().last().unwrap_or_default().to_owned()),
+        })
+    }
+
     fn wait_ready(&self) -> Result<()> {
         // Also when it was started by a command that was then interrupted.
         self.load_sandbox_image()?;
-        let kubectl = tools::binary("kubernetes", "kubectl")?;
         let step = Step::begin("waiting for the node");
         let deadline = Instant::now() + Duration::from_secs(90);
-        loop {
-            let answer = host::output(Command::new(&kubectl).arg("--kubeconfig").arg(self.state.kubeconfig()).args([
-                "get",
-                "nodes,serviceaccounts",
-                "--request-timeout=5s",
-                "--output=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status} {.items[*].kind}",
-            ]));
-            let seen = match answer {
-                // The default service account appears last: from then on pods are admitted.
-                Ok(text) if text.trim() == "True Node ServiceAccount" => break,
-                Ok(text) => text,
-                Err(error) => format!("{error:#}").lines().last().unwrap_or_default().to_owned(),
-            };
+        while let Err(seen) = self.is_ready()? {
             if self.state.holder().is_none() {
-                bail!(
-                    "the cluster's first process has ended; the end of its log:\n{}",
-                    tail(&self.state.logs().join("init.log"), 0, 20)
-                );
+                let log = tail(&self.state.logs().join("init.log"), 0, 20);
+                bail!("the cluster's first process has ended; the end of its log:\n{log}");
             }
             if Instant::now() > deadline {
-                bail!(
-                    "the node was not ready after 90 s; last seen: {seen}; logs are in {}",
-                    self.state.logs().display()
-                );
+                let logs = self.state.logs();
+                bail!("the node was not ready after 90 s; last seen: {seen}; logs are in {}", logs.display());
             }
             step.show(&seen);
             std::thread::sleep(Duration::from_millis(100));
@@ -258,31 +277,30 @@ impl Cluster {
     }
 
     fn down(&self) -> Result<()> {
-        if !host::is_root() && self.state.dir().exists() {
+        let was_there = self.state.dir().exists() || self.state.first_process().is_some();
+        if was_there && !host::is_root() {
             bail!("stopping the one-node cluster needs root");
         }
-        let _lock = Lock::take(&self.start_lock())?;
-        let was_there = self.state.dir().exists();
-        let _exclusive = Lock::take(&self.use_lock())?;
+        let _lock = Lock::take(&self.lock())?;
         let began = Instant::now();
         self.remove()?;
-        println!(
-            "cluster {} is {} ({})",
-            self.number,
-            if was_there { "gone" } else { "not there" },
-            seconds(began.elapsed())
-        );
+        let gone = if was_there { "gone" } else { "not there" };
+        println!("cluster {} is {gone} ({})", self.number, seconds(began.elapsed()));
         Ok(())
     }
 
     /// Ends the first process, and with it all others, then everything that was on disk.
     fn remove(&self) -> Result<()> {
-        if let Some(holder) = self.state.holder() {
-            holder.kill()?;
+        // Found by what it runs, so also when someone removed the directory under it.
+        let running = self.state.first_process();
+        if let Some(pid) = running {
+            state::kill_namespace(pid)?;
         }
-        if self.state.dir().exists() {
+        if running.is_some() || self.state.dir().exists() {
             self.network.await_gone()?;
             self.state.remove_cgroups()?;
+        }
+        if self.state.dir().exists() {
             std::fs::remove_dir_all(self.state.dir())
                 .with_context(|| format!("removing {}", self.state.dir().display()))?;
         }
@@ -296,7 +314,7 @@ impl Cluster {
         };
         let kubectl = tools::binary("kubernetes", "kubectl")?;
         println!("cluster {} runs in the namespaces of process {}", self.number, holder.pid);
-        println!("processes: {}", holder.process_names().join(" "));
+        println!("processes: {}", state::process_names(holder.pid).join(" "));
         println!("kubeconfig: {}", self.state.kubeconfig().display());
         let nodes = host::output(Command::new(kubectl).arg("--kubeconfig").arg(self.state.kubeconfig()).args([
             "get",

@@ -61,7 +61,8 @@ impl Network {
                 .context("setting up the node's network")?;
         }
         for range in [self.pods(), self.services()] {
-            ip(&["route", "replace", &range, "via", &node, "dev", &link])?;
+            ip(&["route", "add", &range, "via", &node, "dev", &link])
+                .with_context(|| format!("{range} is already used on this machine's network"))?;
         }
         Ok(())
     }

@@ -15,6 +15,9 @@ use crate::{image, tools};
 
 pub(crate) const NODE: &str = "node1";
 
+/// Its usual place would be made on the machine.
+const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volume-plugins";
+
 /// One process of the cluster, kept running by its first process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Component {
@@ -90,6 +93,7 @@ impl Plan {
                     format!("--root-ca-file={}", key("ca.crt")),
                     "--use-service-account-credentials=true".into(),
                     "--leader-elect=false".into(),
+                    format!("--flex-volume-plugin-dir={VOLUME_PLUGINS}"),
                 ],
             ),
             component("kube-scheduler", kubernetes, &[kubeconfig("scheduler"), "--leader-elect=false".into()]),
@@ -166,6 +170,9 @@ fn containerd(state: &State) -> String {
   # The machine may lack CAP_SYS_RESOURCE; without this every sandbox would fail there.
   restrict_oom_score_adj = true
   disable_apparmor = true
+[plugins."io.containerd.internal.v1.opt"]
+  # Its usual place would be made on the machine.
+  path = "/var/lib/containerd/opt"
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "/usr/lib/cni"
   conf_dir = "{cni}"
@@ -205,6 +212,7 @@ fn kubelet(state: &State, network: &Network) -> String {
         "enforceNodeAllocatable": [],
         "clusterDNS": [network.node()],
         "clusterDomain": "cluster.local",
+        "volumePluginDir": VOLUME_PLUGINS,
         "resolvConf": state.conf().join("resolv.conf"),
         "failSwapOn": false,
         // Idle workspaces are many and small.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::{sys::signal::Signal, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,43 @@ impl State {
             .context("recording the cluster's first process")
     }
 
+    /// Which cluster of ours a kubeconfig belongs to.
+    pub(crate) fn number_of(kubeconfig: &Path) -> Result<Option<u8>> {
+        let dir = kubeconfig.parent().filter(|dir| kubeconfig == dir.join("kubeconfig"));
+        let Some((base, name)) = dir.and_then(|dir| Some((dir.parent()?, dir.file_name()?.to_str()?))) else {
+            return Ok(None);
+        };
+        Ok(if base == paths::cache()? { name.strip_prefix("cluster-").and_then(|n| n.parse().ok()) } else { None })
+    }
+
+    /// Refuses places that would not work inside the cluster's namespaces.
+    pub(crate) fn check_place(&self) -> Result<()> {
+        for covered in ["/run", "/var/lib", "/var/log"] {
+            if self.dir.starts_with(covered) {
+                bail!("{} lies below {covered}, which the cluster covers; set PKO_TOOLS_DIR", self.dir.display());
+            }
+        }
+        // The kernel takes 107 bytes for the path of a socket.
+        if self.containerd_socket().as_os_str().len() > 107 {
+            bail!("{} is too long a path for a socket; set PKO_TOOLS_DIR", self.containerd_socket().display());
+        }
+        Ok(())
+    }
+
+    /// The copy of this program that is the cluster's first process.
+    pub(crate) fn init_program(&self) -> PathBuf {
+        self.dir.join("init")
+    }
+
+    /// The process that runs the copy, recorded or not, removed from disk or not.
+    pub(crate) fn first_process(&self) -> Option<u32> {
+        let (program, removed) = (self.init_program(), format!("{} (deleted)", self.init_program().display()));
+        pids().find(|pid| {
+            fs::read_link(format!("/proc/{pid}/exe"))
+                .is_ok_and(|exe| exe == program || exe.as_os_str() == removed.as_str())
+        })
+    }
+
     /// The cluster's first process if it is alive.
     pub(crate) fn holder(&self) -> Option<Holder> {
         let record = fs::read(self.dir.join("holder.json")).ok()?;
@@ -95,36 +132,32 @@ impl Holder {
     fn is_alive(&self) -> bool {
         boot_id().is_ok_and(|b| b == self.boot) && start_time(self.pid) == Some(self.start)
     }
+}
 
-    /// Kills the process; the kernel then ends every other one in its process namespace. Returns when all are gone.
-    pub(crate) fn kill(&self) -> Result<()> {
-        let all = self.processes();
-        nix::sys::signal::kill(Pid::from_raw(i32::try_from(self.pid)?), Signal::SIGKILL)
-            .context("ending the cluster's first process")?;
-        super::await_some("the end of the cluster's processes", Duration::from_secs(30), || {
-            (!self.is_alive() && all.iter().all(|(pid, start)| start_time(*pid) != Some(*start))).then_some(())
-        })
-    }
+/// Kills the first process of a process namespace; the kernel then ends every other one in it and in the namespaces
+/// below, where containers run. Returns when all are gone.
+pub(crate) fn kill_namespace(first: u32) -> Result<()> {
+    let all: Vec<(u32, u64)> = members(first).into_iter().filter_map(|pid| Some((pid, start_time(pid)?))).collect();
+    nix::sys::signal::kill(Pid::from_raw(i32::try_from(first)?), Signal::SIGKILL)
+        .context("ending the cluster's first process")?;
+    super::await_some("the end of the cluster's processes", Duration::from_secs(30), || {
+        all.iter().all(|(pid, start)| start_time(*pid) != Some(*start)).then_some(())
+    })
+}
 
-    /// Every process in the cluster's process namespace, containers included, with its start time.
-    fn processes(&self) -> Vec<(u32, u64)> {
-        let Ok(namespace) = fs::read_link(format!("/proc/{}/ns/pid", self.pid)) else { return Vec::new() };
-        pids()
-            .filter(|pid| fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|n| n == namespace))
-            .filter_map(|pid| Some((pid, start_time(pid)?)))
-            .collect()
-    }
+/// The names of the processes beside the first one of a process namespace; those of containers are not among them.
+pub(crate) fn process_names(first: u32) -> Vec<String> {
+    let name = |pid: &u32| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned());
+    let mut names: Vec<String> = members(first).iter().filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
 
-    pub(crate) fn process_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .processes()
-            .iter()
-            .filter_map(|(pid, _)| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned()))
-            .collect();
-        names.sort();
-        names.dedup();
-        names
-    }
+fn members(first: u32) -> Vec<u32> {
+    let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let own = namespace(first);
+    pids().filter(|pid| own.is_some() && namespace(*pid) == own).collect()
 }
 
 /// The child of a process that runs the given program.

@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeSet,
+    fmt::Write as _,
     fs::{self, File},
-    io::{Read, Write},
+    io::{Read, Write as _},
     path::Path,
 };
 
@@ -13,75 +14,89 @@ use sha2::{Digest, Sha256};
 
 use super::rootfs::Entry;
 
-pub(crate) struct Image<'a> {
-    pub(crate) names: &'a [&'a str],
-    pub(crate) entrypoint: &'a [&'a str],
-    pub(crate) user: &'a str,
-    pub(crate) env: &'a [&'a str],
+/// One image of an archive: how the archive's only layer is run, and under which name.
+pub(crate) struct Image {
+    pub(crate) name: &'static str,
+    pub(crate) entrypoint: &'static [&'static str],
+    /// Empty for root.
+    pub(crate) user: &'static str,
+    pub(crate) env: &'static [&'static str],
 }
 
-impl Image<'_> {
-    /// Writes the archive unless one for the same `key` is there, read from the file beside it.
-    pub(crate) fn write_if_new(&self, entries: &[Entry], archive: &Path, key: &str) -> Result<()> {
-        let mark = archive.with_extension("key");
-        let key =
-            hex(&Sha256::digest(format!("{key} {} {}", serde_json::to_string(&self.config(&[]))?, describe(entries))));
-        if archive.exists() && fs::read_to_string(&mark).is_ok_and(|seen| seen == key) {
-            return Ok(());
-        }
-        self.write(entries, archive)?;
-        Ok(fs::write(mark, key)?)
+/// Writes an archive unless one of the same content is there.
+pub(crate) fn write_if_new(images: &[Image], entries: &[Entry], archive: &Path) -> Result<()> {
+    let mark = archive.with_extension("key");
+    let configs: Vec<serde_json::Value> = images.iter().map(|i| json!([i.name, i.config("")])).collect();
+    let key = hex(&Sha256::digest(format!("{configs:?} {}", describe(entries)?)));
+    if archive.exists() && fs::read_to_string(&mark).is_ok_and(|seen| seen == key) {
+        return Ok(());
     }
+    write(images, entries, archive)?;
+    Ok(fs::write(mark, key)?)
+}
 
-    /// Writes the archive, and its content's digest into a file beside it.
-    pub(crate) fn write(&self, entries: &[Entry], archive: &Path) -> Result<()> {
-        let layer = archive.with_extension("layer");
-        write_layer(entries, &layer)?;
-        let layer_digest = digest_file(&layer)?;
-        let layer_size = fs::metadata(&layer)?.len();
-        let config = serde_json::to_vec(&self.config(&[&layer_digest]))?;
+/// Writes an archive, and its content's digest into a file beside it.
+pub(crate) fn write(images: &[Image], entries: &[Entry], archive: &Path) -> Result<()> {
+    let layer = archive.with_extension("layer");
+    write_layer(entries, &layer)?;
+    let layer_digest = digest_file(&layer)?;
+    let layer_size = fs::metadata(&layer)?.len();
+
+    let unfinished = archive.with_extension("unfinished");
+    let mut tar = tar::Builder::new(File::create(&unfinished)?);
+    let (mut oci, mut docker) = (Vec::new(), Vec::new());
+    for image in images {
+        let config = serde_json::to_vec(&image.config(&layer_digest))?;
         let config_digest = hex(&Sha256::digest(&config));
         let manifest = serde_json::to_vec(&json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": format!("sha256:{config_digest}"), "size": config.len()},
-            "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": format!("sha256:{layer_digest}"), "size": layer_size}],
+            "config": {
+                "mediaType": "application/vnd.oci.image.config.v1+json",
+                "digest": format!("sha256:{config_digest}"),
+                "size": config.len(),
+            },
+            "layers": [{
+                "mediaType": "application/vnd.oci.image.layer.v1.tar",
+                "digest": format!("sha256:{layer_digest}"),
+                "size": layer_size,
+            }],
         }))?;
         let manifest_digest = hex(&Sha256::digest(&manifest));
-        let index = json!({"schemaVersion": 2, "manifests": self.names.iter().map(|name| json!({
+        append(&mut tar, &format!("blobs/sha256/{config_digest}"), &config)?;
+        append(&mut tar, &format!("blobs/sha256/{manifest_digest}"), &manifest)?;
+        oci.push(json!({
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "digest": format!("sha256:{manifest_digest}"),
             "size": manifest.len(),
-            "annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name},
-        })).collect::<Vec<_>>()});
-        let docker = json!([{
+            "annotations": {"io.containerd.image.name": image.name, "org.opencontainers.image.ref.name": image.name},
+        }));
+        docker.push(json!({
             "Config": format!("blobs/sha256/{config_digest}"),
-            "RepoTags": self.names,
+            "RepoTags": [image.name],
             "Layers": [format!("blobs/sha256/{layer_digest}")],
-        }]);
-
-        let unfinished = archive.with_extension("unfinished");
-        let mut tar = tar::Builder::new(File::create(&unfinished)?);
-        append(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        append(&mut tar, "index.json", &serde_json::to_vec(&index)?)?;
-        append(&mut tar, "manifest.json", &serde_json::to_vec(&docker)?)?;
-        append(&mut tar, &format!("blobs/sha256/{config_digest}"), &config)?;
-        append(&mut tar, &format!("blobs/sha256/{manifest_digest}"), &manifest)?;
-        let mut header = header(tar::EntryType::Regular, 0o644, 0);
-        header.set_size(layer_size);
-        tar.append_data(&mut header, format!("blobs/sha256/{layer_digest}"), File::open(&layer)?)?;
-        tar.into_inner()?.flush()?;
-        fs::remove_file(&layer)?;
-        fs::rename(&unfinished, archive).with_context(|| format!("writing {}", archive.display()))?;
-        Ok(fs::write(archive.with_extension("digest"), manifest_digest)?)
+        }));
     }
+    let index = serde_json::to_vec(&json!({"schemaVersion": 2, "manifests": oci}))?;
+    append(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    append(&mut tar, "index.json", &index)?;
+    append(&mut tar, "manifest.json", &serde_json::to_vec(&docker)?)?;
+    let mut header = header(tar::EntryType::Regular, 0o644, 0);
+    header.set_size(layer_size);
+    tar.append_data(&mut header, format!("blobs/sha256/{layer_digest}"), File::open(&layer)?)?;
+    tar.into_inner()?.flush()?;
+    fs::remove_file(&layer)?;
+    fs::rename(&unfinished, archive).with_context(|| format!("writing {}", archive.display()))?;
+    Ok(fs::write(archive.with_extension("digest"), hex(&Sha256::digest(&index)))?)
+}
 
-    fn config(&self, layers: &[&str]) -> serde_json::Value {
+impl Image {
+    fn config(&self, layer: &str) -> serde_json::Value {
         json!({
             "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
             "os": "linux",
             "config": {"Entrypoint": self.entrypoint, "User": self.user, "Env": self.env},
-            "rootfs": {"type": "layers", "diff_ids": layers.iter().map(|l| format!("sha256:{l}")).collect::<Vec<_>>()},
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{layer}")]},
         })
     }
 }
@@ -138,14 +153,22 @@ fn header(kind: tar::EntryType, mode: u32, owner: u64) -> tar::Header {
     header
 }
 
-fn describe(entries: &[Entry]) -> String {
-    let line = |e: &Entry| match e {
-        Entry::Directory { path, mode, owner } => format!("d {path} {mode} {owner}"),
-        Entry::File { path, from, mode, owner } => format!("f {path} {} {mode} {owner}", from.display()),
-        Entry::Text { path, text } => format!("t {path} {text}"),
-        Entry::Link { path, to } => format!("l {path} {to}"),
-    };
-    entries.iter().map(line).collect::<Vec<_>>().join("\n")
+/// What goes into a layer, without reading it: files by size and time.
+fn describe(entries: &[Entry]) -> Result<String> {
+    let mut text = String::new();
+    for entry in entries {
+        match entry {
+            Entry::Directory { path, mode, owner } => writeln!(text, "d {path} {mode} {owner}")?,
+            Entry::Text { path, text: content } => writeln!(text, "t {path} {content}")?,
+            Entry::Link { path, to } => writeln!(text, "l {path} {to}")?,
+            Entry::File { path, from, mode, owner } => {
+                let found = fs::metadata(from).with_context(|| format!("reading {}", from.display()))?;
+                let (size, time) = (found.len(), found.modified()?);
+                writeln!(text, "f {path} {} {size} {time:?} {mode} {owner}", from.display())?;
+            }
+        }
+    }
+    Ok(text)
 }
 
 fn digest_file(path: &Path) -> Result<String> {
@@ -161,7 +184,6 @@ fn digest_file(path: &Path) -> Result<String> {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -203,9 +225,8 @@ mod tests {
             Entry::Text { path: "/etc/motd".into(), text: "hello".into() },
             Entry::Link { path: "/bin/sh".into(), to: "busybox".into() },
         ];
-        Image { names: &["localhost/a:1"], entrypoint: &["/bin/sh"], user: "1:1", env: &[] }
-            .write(&entries, &archive)
-            .unwrap();
+        let image = Image { name: "localhost/a:1", entrypoint: &["/bin/sh"], user: "1:1", env: &[] };
+        write(&[image], &entries, &archive).unwrap();
         let digest = fs::read_to_string(archive.with_extension("digest")).unwrap();
         let names = tar::Archive::new(File::open(&archive).unwrap())
             .entries()

@@ -1,5 +1,5 @@
-//! Images: the operator's, the stand-in for `pulumi/pulumi` that workspaces run, and the sandbox's. Each is one layer
-//! made from a directory, in an archive that `ctr`, `docker`, `podman` and `kind` all take.
+//! Images: the operator's, the stand-ins for `pulumi/pulumi` that workspaces run, and the sandbox's. Each is one layer
+//! made from a list of files, in an archive that `ctr`, `docker`, `podman` and `kind` all take.
 
 mod archive;
 mod rootfs;
@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use archive::Image;
 pub(crate) use archive::hex;
+use sha2::{Digest, Sha256};
 
 use crate::{
     cluster::{self, Cluster, Target},
@@ -25,8 +26,11 @@ use crate::{
 pub(crate) const PAUSE: &str = "localhost/pause:1";
 /// The operator with its agent.
 pub(crate) const OPERATOR: &str = "localhost/pulumi-kubernetes-operator:dev";
-/// The images that workspaces take by default, by the names they have in the world.
-pub(crate) const WORKSPACE: &[&str] = &["docker.io/pulumi/pulumi:latest-nonroot", "docker.io/pulumi/pulumi:latest"];
+/// The image that workspaces take by default, by the name it has in the world.
+pub(crate) const WORKSPACE: &str = "docker.io/pulumi/pulumi:latest-nonroot";
+/// The one that workspaces of the `baseline` profile take, which runs as root.
+const WORKSPACE_ROOT: &str = "docker.io/pulumi/pulumi:latest";
+const WORKSPACE_ENV: &[&str] = &["PATH=/pulumi/bin:/usr/local/bin:/usr/bin:/bin", "PULUMI_SKIP_UPDATE_CHECK=true"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,31 +47,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.no_load {
         return show(&archives);
     }
-    match Target::get()? {
+    deliver(&archives, &Target::get()?)
+}
+
+/// Both images, as tests need them, in the cluster that they run on.
+pub(crate) fn ensure_loaded(target: &Target) -> Result<()> {
+    deliver(&[operator(false)?, workspace()?], target)
+}
+
+/// Loads archives into our cluster, or tells how to load them into another.
+fn deliver(archives: &[PathBuf], target: &Target) -> Result<()> {
+    match target {
         Target::Foreign(kubeconfig) => {
-            println!(
-                "KUBECONFIG={} names a cluster of yours; load the images into it, for example with",
-                kubeconfig.display()
-            );
-            for archive in &archives {
-                println!(
-                    "  kind load image-archive {0}   # or: docker load -i {0}, ctr -n k8s.io images import {0}",
-                    archive.display()
-                );
+            println!("KUBECONFIG={} names a cluster of yours; the images go into it with one of", kubeconfig.display());
+            for archive in archives.iter().map(|a| a.display()) {
+                println!("  kind load image-archive {archive}");
+                println!("  docker load -i {archive}");
+                println!("  ctr -n k8s.io images import {archive}");
             }
             Ok(())
         }
-        Target::Ours { cluster, .. } => archives.iter().try_for_each(|archive| load(&cluster, archive)),
+        Target::Ours { cluster, .. } => archives.iter().try_for_each(|archive| load(cluster, archive)),
     }
-}
-
-/// Both images in the cluster of a test run; a foreign cluster is expected to have them.
-pub(crate) fn ensure_loaded(target: &Target) -> Result<()> {
-    let Target::Ours { cluster, .. } = target else { return Ok(()) };
-    for archive in [operator(false)?, workspace()?] {
-        load(cluster, &archive)?;
-    }
-    Ok(())
 }
 
 fn show(archives: &[PathBuf]) -> Result<()> {
@@ -99,8 +100,8 @@ pub(crate) fn load_pause(cluster: &Cluster) -> Result<()> {
         return Ok(());
     }
     let unloaded = archive.with_extension("unloaded");
-    Image { names: &[PAUSE], entrypoint: &["/bin/busybox", "sleep", "infinity"], user: "", env: &[] }
-        .write(&rootfs::pause()?, &unloaded)?;
+    let image = Image { name: PAUSE, entrypoint: &["/bin/busybox", "sleep", "infinity"], user: "", env: &[] };
+    archive::write(&[image], &rootfs::pause()?, &unloaded)?;
     cluster::import(cluster, &unloaded)?;
     Ok(std::fs::rename(unloaded, archive)?)
 }
@@ -111,33 +112,31 @@ fn operator(release: bool) -> Result<PathBuf> {
     let binaries = binaries(if release { "release" } else { "quick" })?;
     let root = rootfs::operator(&binaries)?;
     let archive = images_dir()?.join("operator.tar");
-    Image {
-        names: &[OPERATOR],
+    let image = Image {
+        name: OPERATOR,
         // None: a Deployment's `args: [/manager, …]` then run as they stand, as they do with PKO's image.
         entrypoint: &[],
         user: "65532:65532",
         env: &["SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],
-    }
-    .write(&root, &archive)?;
+    };
+    archive::write(&[image], &root, &archive)?;
     Ok(archive)
 }
 
-/// Builds the stand-in for `pulumi/pulumi` from the parts in the cache; returns its archive.
+/// Builds the stand-ins for `pulumi/pulumi` from the parts in the cache; returns their archive.
 fn workspace() -> Result<PathBuf> {
     tools::packages(&tools::IMAGE_PACKAGES)?;
-    let parts = tools::ensure(tools::WORKSPACE_IMAGE)?;
-    let root = rootfs::workspace(&parts)?;
-    let _lock = Lock::take("images")?;
-    // Made from parts only, so it is as old as they are; kept with them in the cache, and shared by all clones.
-    let archive = paths::cache()?.join("images").join("workspace.tar");
+    let root = rootfs::workspace(&tools::ensure(tools::WORKSPACE_IMAGE)?)?;
+    let images = [
+        Image { name: WORKSPACE, entrypoint: &[], user: "1000:1000", env: WORKSPACE_ENV },
+        Image { name: WORKSPACE_ROOT, entrypoint: &[], user: "", env: WORKSPACE_ENV },
+    ];
+    // Big, and made from parts only, so kept with them and shared by all clones.
+    let key = &hex(&Sha256::digest(tools::fingerprint(tools::WORKSPACE_IMAGE)?))[..8];
+    let archive = paths::cache()?.join("images").join(format!("workspace-{key}.tar"));
     std::fs::create_dir_all(archive.parent().context("the cache has a folder for images")?)?;
-    let image = Image {
-        names: WORKSPACE,
-        entrypoint: &[],
-        user: "1000:1000",
-        env: &["PATH=/pulumi/bin:/usr/local/bin:/usr/bin:/bin", "PULUMI_SKIP_UPDATE_CHECK=true"],
-    };
-    image.write_if_new(&root, &archive, &tools::fingerprint(tools::WORKSPACE_IMAGE)?)?;
+    let _lock = Lock::take("images")?;
+    archive::write_if_new(&images, &root, &archive)?;
     Ok(archive)
 }
 

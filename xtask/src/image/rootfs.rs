@@ -55,6 +55,7 @@ pub(crate) fn workspace(parts: &[PathBuf]) -> Result<Vec<Entry>> {
         Entry::Text { path: "/etc/group".into(), text: "root:x:0:\npulumi:x:1000:\n".into() },
         Entry::Directory { path: "/tmp".into(), mode: 0o1777, owner: 0 },
         Entry::Directory { path: "/root".into(), mode: 0o700, owner: 0 },
+        Entry::Link { path: "/root/.pulumi".into(), to: "/home/pulumi/.pulumi".into() },
     ];
     // The CLI looks for plugins in the user's home only; found there, nothing is downloaded.
     for dir in [

@@ -28,21 +28,23 @@ pub(crate) fn run() -> Result<Tally> {
         command.current_dir(&provider).env("CGO_ENABLED", "0").env("GOFLAGS", "-buildvcs=false").args(args);
         command
     };
-    let mut deny = Command::new(tools::binary("cargo-deny", "cargo-deny")?);
-    deny.current_dir(root).args(["check", "licenses", "bans", "sources"]);
-    let checks = [
-        ("rustfmt", cargo(&["fmt", "--all", "--check"])),
-        (
-            "clippy",
-            cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
-        ),
-        ("licences and origins", deny),
-        ("the test provider's own tests", go(&["test", "-trimpath", "./..."])),
+    let deny = || {
+        let mut command = Command::new(tools::binary("cargo-deny", "cargo-deny")?);
+        command.current_dir(root).args(["check", "licenses", "bans", "sources"]);
+        Ok(command)
+    };
+    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    let checks: [(&str, Result<Command>); 4] = [
+        ("rustfmt", Ok(cargo(&["fmt", "--all", "--check"]))),
+        ("clippy", Ok(cargo(&clippy))),
+        ("licences", deny()),
+        ("provider", Ok(go(&["test", "-trimpath", "./..."]))),
     ];
-    for (name, mut command) in checks {
+    for (name, command) in checks {
         let step = Step::begin(name);
-        let log = logs.join(format!("{}.log", name.split(' ').next_back().unwrap_or(name)));
-        match run_logged(&step, &mut command, &log) {
+        let log = logs.join(format!("{name}.log"));
+        std::fs::write(&log, "")?;
+        match command.and_then(|mut command| run_logged(&step, &mut command, &log)) {
             Ok(()) => {
                 tally.passed += 1;
                 step.done("passed");

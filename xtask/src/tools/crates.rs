@@ -9,6 +9,8 @@ use crate::progress::{Step, run_logged};
 
 /// Installs the part's crate and keeps its binaries.
 pub(crate) fn build(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Result<()> {
+    // Beside the working directory, which is cleared first: an interrupted build goes on where it was.
+    let target = work.with_extension("target");
     for (name, package) in part.binaries {
         run_logged(
             step,
@@ -18,11 +20,11 @@ pub(crate) fn build(part: &Part, work: &Path, out: &Path, step: &Step, log: &Pat
                 .args(["install", "--locked", "--no-track", "--version", part.version, "--root"])
                 .arg(work)
                 .arg("--target-dir")
-                .arg(work.join("target"))
+                .arg(&target)
                 .arg(package),
             log,
         )?;
         fs::rename(work.join("bin").join(name), out.join(name))?;
     }
-    Ok(())
+    Ok(fs::remove_dir_all(target)?)
 }

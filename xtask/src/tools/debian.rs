@@ -40,7 +40,8 @@ pub(crate) fn ensure(group: &Packages) -> Result<()> {
         &step,
         Command::new("apt-get")
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .args(["install", "--yes", "--quiet", "--no-install-recommends"])
+            // Rather fail than take away what is there, such as another containerd.
+            .args(["install", "--yes", "--quiet", "--no-install-recommends", "--no-remove"])
             .args(&missing),
         &log,
     )?;

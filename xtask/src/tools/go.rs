@@ -40,19 +40,16 @@ fn compile(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Res
 }
 
 fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()> {
-    let sources = super::parts::own_sources(part);
-    if let Some(dir) = &sources {
-        for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
-            let path = entry?.path();
-            fs::copy(&path, work.join(path.file_name().context("a file has a name")?))?;
-        }
+    let sources = super::parts::own_sources(part)?;
+    for path in &sources {
+        fs::copy(path, work.join(path.file_name().context("a file has a name")?))?;
     }
     let mut module = format!("module parts/{}\n\ngo 1.25\n", part.name);
     match part.recipe {
         Recipe::OwnModule | Recipe::Crate => return Ok(()),
         Recipe::Modules(requires) | Recipe::OwnMain(requires) => {
             for require in requires {
-                writeln!(module, "require {require}")?;
+                writeln!(module, "require {}", require.replace("{version}", part.version))?;
             }
         }
         Recipe::Kubernetes => {
@@ -64,9 +61,9 @@ fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()>
                 writeln!(module, "replace {path} => {path} {staging}")?;
             }
         }
-        Recipe::Repeated(path, version) => {
-            let own = downloaded(path, version, work, step, log)?;
-            writeln!(module, "require {path} {version}")?;
+        Recipe::Repeated(path) => {
+            let own = downloaded(path, part.version, work, step, log)?;
+            writeln!(module, "require {path} {}", part.version)?;
             for line in replace_lines(&own)?.iter().filter(|l| !l.contains("=> ./")) {
                 writeln!(module, "replace {line}")?;
             }
@@ -74,7 +71,7 @@ fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()>
         }
     }
     fs::write(work.join("go.mod"), module)?;
-    if sources.is_none() {
+    if sources.is_empty() {
         let mut imports = "//go:build tools\n\npackage tools\n\n".to_owned();
         for (_, package) in part.binaries {
             writeln!(imports, "import _ {package:?}")?;
@@ -85,7 +82,7 @@ fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()>
 }
 
 /// The directory of a module's sources in Go's module cache.
-pub(crate) fn downloaded(path: &str, version: &str, work: &Path, step: &Step, log: &Path) -> Result<PathBuf> {
+fn downloaded(path: &str, version: &str, work: &Path, step: &Step, log: &Path) -> Result<PathBuf> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Download {

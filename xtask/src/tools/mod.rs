@@ -77,17 +77,21 @@ pub(crate) fn ensure(names: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
+/// The directory of a part's binaries.
+pub(crate) fn dir(part: &str) -> Result<PathBuf> {
+    Ok(ensure(&[part])?.remove(0))
+}
+
 /// The path of one binary of a part.
 pub(crate) fn binary(part: &str, binary: &str) -> Result<PathBuf> {
-    let dirs = ensure(&[part])?;
-    let path = dirs[0].join(binary);
+    let path = dir(part)?.join(binary);
     if !path.exists() {
         bail!("{} is not among the binaries of {part}", path.display());
     }
     Ok(path)
 }
 
-/// A fingerprint of all pins, so that a cluster made from others is recognised.
+/// The same as long as the named parts are made from the same things.
 pub(crate) fn fingerprint(names: &[&str]) -> Result<String> {
     let dirs: Result<Vec<String>> =
         names.iter().map(|n| Ok(parts::installed_dir(find(n)?)?.display().to_string())).collect();

@@ -1,10 +1,6 @@
 //! Parts in the cache. A part appears there whole or not at all.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -15,13 +11,16 @@ use super::{
 };
 use crate::{paths, progress::Step};
 
-/// Where the binaries of a part are once it is built. Sources of ours count as part of the version.
+/// Where the binaries of a part are once it is built: by its version, and by all else that goes into it.
 pub(crate) fn installed_dir(part: &Part) -> Result<PathBuf> {
-    let mut name = format!("{}-{}", part.name, part.version);
-    if let Some(sources) = own_sources(part) {
-        write!(name, "-{}", digest_of(&sources)?)?;
+    let mut digest = Sha256::new();
+    digest.update(format!("{part:?}"));
+    for file in own_sources(part)? {
+        digest.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
+        digest.update(fs::read(&file)?);
     }
-    Ok(paths::cache()?.join("parts").join(name))
+    let digest = &crate::image::hex(&digest.finalize())[..8];
+    Ok(paths::cache()?.join("parts").join(format!("{}-{}-{digest}", part.name, part.version)))
 }
 
 pub(crate) fn build(part: &Part, position: &str) -> Result<()> {
@@ -58,22 +57,21 @@ pub(crate) fn build(part: &Part, position: &str) -> Result<()> {
     Ok(())
 }
 
-/// The folder in the clone that a part is made from, if it is.
-pub(crate) fn own_sources(part: &Part) -> Option<PathBuf> {
-    matches!(part.recipe, Recipe::OwnMain(_) | Recipe::OwnModule)
-        .then(|| paths::root().join("xtask/parts").join(part.name))
-}
-
-fn digest_of(dir: &Path) -> Result<String> {
-    let mut files: Vec<PathBuf> = fs::read_dir(dir)
-        .with_context(|| format!("reading {}", dir.display()))?
-        .map(|e| Ok(e?.path()))
-        .collect::<Result<_>>()?;
-    files.sort();
-    let mut digest = Sha256::new();
-    for file in files {
-        digest.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
-        digest.update(fs::read(&file)?);
+/// The files of ours that a part is made from, without tests and leftovers of editors.
+pub(crate) fn own_sources(part: &Part) -> Result<Vec<PathBuf>> {
+    if !matches!(part.recipe, Recipe::OwnMain(_) | Recipe::OwnModule) {
+        return Ok(Vec::new());
     }
-    Ok(crate::image::hex(&digest.finalize())[..12].to_owned())
+    let dir = paths::root().join("xtask/parts").join(part.name);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        let is_source = path.extension().is_some_and(|e| e == "go" || e == "mod" || e == "sum");
+        if is_source && !name.ends_with("_test.go") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }

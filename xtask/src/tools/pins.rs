@@ -1,20 +1,22 @@
 //! Every real part and its version: the one place to change one.
 
 /// Programs built by name, with the ordinary client of their registry.
+#[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
     pub(crate) recipe: Recipe,
-    /// `name=package` for each binary that the part gives.
+    /// Each binary that the part gives, with the package it is built from.
     pub(crate) binaries: &'static [(&'static str, &'static str)],
-    /// `-X` settings; `{version}` stands for the version.
+    /// `-X` settings of the linker; `{version}` stands for the version.
     pub(crate) stamps: &'static [&'static str],
     /// What it is for, shown by `cargo xtask tools --list`.
     pub(crate) purpose: &'static str,
 }
 
+#[derive(Debug)]
 pub(crate) enum Recipe {
-    /// A module that requires these others: `path version` each.
+    /// A module that requires these others: path and version each, `{version}` standing for the part's own.
     Modules(&'static [&'static str]),
     /// As `Modules`, with a `main.go` of ours from `xtask/parts/<name>`.
     OwnMain(&'static [&'static str]),
@@ -24,8 +26,8 @@ pub(crate) enum Recipe {
     Kubernetes,
     /// A Rust crate with its own lock file.
     Crate,
-    /// A module whose own `replace` lines and go.sum must be repeated: `path version`.
-    Repeated(&'static str, &'static str),
+    /// A module whose own `replace` lines and go.sum must be repeated.
+    Repeated(&'static str),
 }
 
 const KUBERNETES_STAMPS: &[&str] = &[
@@ -56,7 +58,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "etcd",
         version: "v3.6.5",
-        recipe: Recipe::OwnMain(&["go.etcd.io/etcd/server/v3 v3.6.5"]),
+        recipe: Recipe::OwnMain(&["go.etcd.io/etcd/server/v3 {version}"]),
         binaries: &[("etcd", ".")],
         stamps: &[],
         purpose: "the cluster",
@@ -64,7 +66,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "coredns",
         version: "v1.12.4",
-        recipe: Recipe::OwnMain(&["github.com/coredns/coredns v1.12.4"]),
+        recipe: Recipe::OwnMain(&["github.com/coredns/coredns {version}"]),
         binaries: &[("coredns", ".")],
         stamps: &[],
         purpose: "the cluster",
@@ -72,7 +74,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "pulumi",
         version: "v3.259.0",
-        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 v3.259.0"]),
+        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
         purpose: "the CLI that workspaces run",
@@ -81,7 +83,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "pulumi-yaml",
         version: "v1.30.0",
         recipe: Recipe::Modules(&[
-            "github.com/pulumi/pulumi-yaml v1.30.0",
+            "github.com/pulumi/pulumi-yaml {version}",
             "github.com/pulumi/pulumi/pkg/v3 v3.225.0",
             "github.com/pulumi/pulumi/sdk/v3 v3.225.0",
         ]),
@@ -108,7 +110,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "helm",
         version: "v3.22.0",
-        recipe: Recipe::Modules(&["helm.sh/helm/v3 v3.22.0"]),
+        recipe: Recipe::Modules(&["helm.sh/helm/v3 {version}"]),
         binaries: &[("helm", "helm.sh/helm/v3/cmd/helm")],
         stamps: &["helm.sh/helm/v3/internal/version.version={version}"],
         purpose: "tests of the chart",
@@ -116,7 +118,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "source-controller",
         version: "v1.7.3",
-        recipe: Recipe::Repeated("github.com/fluxcd/source-controller", "v1.7.3"),
+        recipe: Recipe::Repeated("github.com/fluxcd/source-controller"),
         binaries: &[("source-controller", "github.com/fluxcd/source-controller")],
         stamps: &[],
         purpose: "Flux sources",
@@ -124,7 +126,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "registry",
         version: "v3.1.2",
-        recipe: Recipe::Modules(&["github.com/distribution/distribution/v3 v3.1.2"]),
+        recipe: Recipe::Modules(&["github.com/distribution/distribution/v3 {version}"]),
         binaries: &[("registry", "github.com/distribution/distribution/v3/cmd/registry")],
         stamps: &[],
         purpose: "Flux OCIRepository sources",
@@ -132,7 +134,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "gofakes3",
         version: "v1.2.0",
-        recipe: Recipe::Modules(&["github.com/johannesboyne/gofakes3 v1.2.0"]),
+        recipe: Recipe::Modules(&["github.com/johannesboyne/gofakes3 {version}"]),
         binaries: &[("gofakes3", "github.com/johannesboyne/gofakes3/cmd/gofakes3")],
         stamps: &[],
         purpose: "S3 state backends and Flux Bucket sources",
@@ -140,7 +142,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "grpcurl",
         version: "v1.9.3",
-        recipe: Recipe::Modules(&["github.com/fullstorydev/grpcurl v1.9.3"]),
+        recipe: Recipe::Modules(&["github.com/fullstorydev/grpcurl {version}"]),
         binaries: &[("grpcurl", "github.com/fullstorydev/grpcurl/cmd/grpcurl")],
         stamps: &[],
         purpose: "speaking to an agent as a foreign client does",
@@ -148,7 +150,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "pulumi-3.197",
         version: "v3.197.0",
-        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 v3.197.0"]),
+        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
         purpose: "version gates",
@@ -156,7 +158,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "pulumi-3.201",
         version: "v3.201.0",
-        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 v3.201.0"]),
+        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
         purpose: "version gates",
@@ -164,7 +166,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "pulumi-3.205",
         version: "v3.205.0",
-        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 v3.205.0"]),
+        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
         purpose: "version gates",
