@@ -1,8 +1,10 @@
 //! The developer's commands. `cargo xtask help` lists them; nothing else builds, starts or tests this project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks on its terminal")]
 
+mod archive;
 mod cluster;
 mod crds;
+mod digest;
 mod host;
 mod image;
 mod packages;

@@ -7,6 +7,7 @@ mod init;
 mod network;
 mod pki;
 mod plan;
+mod sandbox;
 mod state;
 
 use std::{
@@ -22,7 +23,7 @@ use plan::Plan;
 use state::State;
 
 use crate::{
-    host, image,
+    host,
     paths::Lock,
     progress::{Step, seconds, tail},
     tools,
@@ -238,7 +239,7 @@ impl Cluster {
             host::succeeds(version.arg("version")).then_some(())
         })
         .with_context(|| tail(&self.state.logs().join("containerd.log"), 0, 5))?;
-        image::load_pause(self)
+        sandbox::load(self)
     }
 
     /// Whether pods can be started, or what was seen instead.

@@ -8,10 +8,9 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
-use super::{network::Network, state::State};
-use crate::{image, tools};
+use super::{network::Network, sandbox, state::State};
+use crate::{digest, tools};
 
 pub(crate) const NODE: &str = "node1";
 
@@ -136,7 +135,7 @@ impl Plan {
 
     /// The same for two clusters made alike.
     pub(crate) fn fingerprint(&self) -> String {
-        image::hex(&Sha256::digest(serde_json::to_vec(self).expect("plain data serialises")))
+        digest::of(serde_json::to_vec(self).expect("plain data serialises"))
     }
 
     pub(crate) fn write(&self, state: &State) -> Result<()> {
@@ -177,7 +176,7 @@ fn containerd(state: &State) -> String {
   bin_dir = "/usr/lib/cni"
   conf_dir = "{cni}"
 "#,
-        pause = image::PAUSE,
+        pause = sandbox::IMAGE,
         socket = socket.display(),
         cni = cni.display(),
     )

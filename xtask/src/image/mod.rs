@@ -1,7 +1,5 @@
-//! Images: the operator's, the stand-ins for `pulumi/pulumi` that workspaces run, and the sandbox's. Each is one layer
-//! made from a list of files, in an archive that `ctr`, `docker`, `podman` and `kind` all take.
+//! Images: the operator's, and the stand-ins for `pulumi/pulumi` that workspaces run.
 
-mod archive;
 mod rootfs;
 
 use std::{
@@ -10,20 +8,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use archive::Image;
-pub(crate) use archive::hex;
-use sha2::{Digest, Sha256};
 
 use crate::{
+    archive::{self, Image},
     cluster::{self, Cluster, Target},
-    host,
+    digest, host,
     paths::{self, Lock},
     progress::{Step, run_logged},
     tools,
 };
 
-/// What a pod's sandbox runs.
-pub(crate) const PAUSE: &str = "localhost/pause:1";
 /// The operator with its agent.
 pub(crate) const OPERATOR: &str = "localhost/pulumi-kubernetes-operator:dev";
 /// The image that workspaces take by default, by the name it has in the world.
@@ -93,19 +87,6 @@ fn load(cluster: &Cluster, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Loads the sandbox image, made on the spot: it is a shell that sleeps.
-pub(crate) fn load_pause(cluster: &Cluster) -> Result<()> {
-    let archive = cluster.loaded_mark("pause.tar");
-    if archive.exists() {
-        return Ok(());
-    }
-    let unloaded = archive.with_extension("unloaded");
-    let image = Image { name: PAUSE, entrypoint: &["/bin/busybox", "sleep", "infinity"], user: "", env: &[] };
-    archive::write(&[image], &rootfs::pause()?, &unloaded)?;
-    cluster::import(cluster, &unloaded)?;
-    Ok(std::fs::rename(unloaded, archive)?)
-}
-
 /// Builds the operator's image; returns its archive.
 fn operator(release: bool) -> Result<PathBuf> {
     tools::packages(&tools::IMAGE_PACKAGES)?;
@@ -132,7 +113,7 @@ fn workspace() -> Result<PathBuf> {
         Image { name: WORKSPACE_ROOT, entrypoint: &[], user: "", env: WORKSPACE_ENV },
     ];
     // Big, and made from parts only, so kept with them and shared by all clones.
-    let key = &hex(&Sha256::digest(tools::fingerprint(tools::WORKSPACE_IMAGE)?))[..8];
+    let key = digest::short(tools::fingerprint(tools::WORKSPACE_IMAGE)?);
     let archive = paths::cache()?.join("images").join(format!("workspace-{key}.tar"));
     std::fs::create_dir_all(archive.parent().context("the cache has a folder for images")?)?;
     let _lock = Lock::take("images")?;

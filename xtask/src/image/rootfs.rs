@@ -7,24 +7,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::host;
-
-/// One entry of an image's layer.
-pub(crate) enum Entry {
-    Directory { path: String, mode: u32, owner: u64 },
-    File { path: String, from: PathBuf, mode: u32, owner: u64 },
-    Text { path: String, text: String },
-    Link { path: String, to: String },
-}
+use crate::{archive::Entry, host};
 
 const BUSYBOX: &str = "/bin/busybox";
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The user of the `-nonroot` images.
 const PULUMI_USER: u64 = 1000;
-
-pub(crate) fn pause() -> Result<Vec<Entry>> {
-    Ok(vec![file("/bin/busybox", &existing(BUSYBOX)?)])
-}
 
 pub(crate) fn operator(binaries: &Path) -> Result<Vec<Entry>> {
     Ok(vec![

@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::pins::{Part, Recipe};
+use super::{
+    pins::{Part, Recipe},
+    sources,
+};
 use crate::{
     host,
     progress::{Step, run_logged},
@@ -40,7 +43,7 @@ fn compile(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Res
 }
 
 fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()> {
-    let sources = super::parts::own_sources(part)?;
+    let sources = sources::of(part)?;
     for path in &sources {
         fs::copy(path, work.join(path.file_name().context("a file has a name")?))?;
     }

@@ -5,6 +5,7 @@ mod debian;
 mod go;
 mod parts;
 mod pins;
+mod sources;
 
 use std::path::PathBuf;
 

@@ -8,18 +8,19 @@ use sha2::{Digest, Sha256};
 use super::{
     crates, go,
     pins::{Part, Recipe},
+    sources,
 };
-use crate::{paths, progress::Step};
+use crate::{digest, paths, progress::Step};
 
 /// Where the binaries of a part are once it is built: by its version, and by all else that goes into it.
 pub(crate) fn installed_dir(part: &Part) -> Result<PathBuf> {
-    let mut digest = Sha256::new();
-    digest.update(format!("{part:?}"));
-    for file in own_sources(part)? {
-        digest.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
-        digest.update(fs::read(&file)?);
+    let mut sum = Sha256::new();
+    sum.update(format!("{part:?}"));
+    for file in sources::of(part)? {
+        sum.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
+        sum.update(fs::read(&file)?);
     }
-    let digest = &crate::image::hex(&digest.finalize())[..8];
+    let digest = &digest::hex(&sum.finalize())[..8];
     Ok(paths::cache()?.join("parts").join(format!("{}-{}-{digest}", part.name, part.version)))
 }
 
@@ -55,23 +56,4 @@ pub(crate) fn build(part: &Part, position: &str) -> Result<()> {
     fs::remove_dir_all(&work)?;
     step.done("built");
     Ok(())
-}
-
-/// The files of ours that a part is made from, without tests and leftovers of editors.
-pub(crate) fn own_sources(part: &Part) -> Result<Vec<PathBuf>> {
-    if !matches!(part.recipe, Recipe::OwnMain(_) | Recipe::OwnModule) {
-        return Ok(Vec::new());
-    }
-    let dir = paths::root().join("xtask/parts").join(part.name);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().display().to_string();
-        let is_source = path.extension().is_some_and(|e| e == "go" || e == "mod" || e == "sum");
-        if is_source && !name.ends_with("_test.go") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -37,6 +37,7 @@ const KUBERNETES_STAMPS: &[&str] = &[
 ];
 
 const PULUMI_STAMP: &[&str] = &["github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}"];
+/// Not every version of the CLI is known to Go's checksum database; these are.
 const PULUMI_PACKAGE: &str = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi";
 
 pub(crate) const PARTS: &[Part] = &[
@@ -148,8 +149,8 @@ pub(crate) const PARTS: &[Part] = &[
         purpose: "speaking to an agent as a foreign client does",
     },
     Part {
-        name: "pulumi-3.197",
-        version: "v3.197.0",
+        name: "pulumi-3.198",
+        version: "v3.198.0",
         recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
@@ -164,8 +165,8 @@ pub(crate) const PARTS: &[Part] = &[
         purpose: "version gates",
     },
     Part {
-        name: "pulumi-3.205",
-        version: "v3.205.0",
+        name: "pulumi-3.204",
+        version: "v3.204.0",
         recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,

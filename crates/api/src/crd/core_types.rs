@@ -2,7 +2,24 @@
 //! their Rust definitions do not say; the markers on their Go definitions (k8s.io/api 0.34) do.
 //! Data only: `schema` applies it.
 
-use super::schema::Meaning::{self, Atomic, AtomicMap, DefaultFalse, DefaultText, MapOf, Set};
+use Meaning::{Atomic, AtomicMap, DefaultFalse, DefaultText, MapOf, Set};
+
+/// What a field means to server-side apply and defaulting.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meaning {
+    /// A list that is owned as a whole.
+    Atomic,
+    /// A list without order, of scalars that are owned one by one.
+    Set,
+    /// A list of objects that are owned one by one, told apart by these fields.
+    MapOf(&'static [&'static str]),
+    /// A map that is owned as a whole.
+    AtomicMap,
+    /// A text filled in by the API server.
+    DefaultText(&'static str),
+    /// `false` filled in by the API server.
+    DefaultFalse,
+}
 
 /// Objects that are owned as a whole. Includes those that embed a LocalObjectReference, which pass
 /// its marker on.

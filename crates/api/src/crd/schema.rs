@@ -8,25 +8,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::core_types::{ATOMIC_OBJECTS, FIELDS};
+use super::core_types::{ATOMIC_OBJECTS, FIELDS, Meaning};
 use crate::template::PARTIAL;
-
-/// What a field means to server-side apply and defaulting.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Meaning {
-    /// A list that is owned as a whole.
-    Atomic,
-    /// A list without order, of scalars that are owned one by one.
-    Set,
-    /// A list of objects that are owned one by one, told apart by these fields.
-    MapOf(&'static [&'static str]),
-    /// A map that is owned as a whole.
-    AtomicMap,
-    /// A text filled in by the API server.
-    DefaultText(&'static str),
-    /// `false` filled in by the API server.
-    DefaultFalse,
-}
 
 /// Marks a default for the API server, as opposed to the one a field decodes to when absent.
 const DEFAULT: &str = "x-pko-default";

@@ -5,14 +5,22 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     io::{Read, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::rootfs::Entry;
+use crate::digest;
+
+/// One entry of an image's layer.
+pub(crate) enum Entry {
+    Directory { path: String, mode: u32, owner: u64 },
+    File { path: String, from: PathBuf, mode: u32, owner: u64 },
+    Text { path: String, text: String },
+    Link { path: String, to: String },
+}
 
 /// One image of an archive: how the archive's only layer is run, and under which name.
 pub(crate) struct Image {
@@ -27,7 +35,7 @@ pub(crate) struct Image {
 pub(crate) fn write_if_new(images: &[Image], entries: &[Entry], archive: &Path) -> Result<()> {
     let mark = archive.with_extension("key");
     let configs: Vec<serde_json::Value> = images.iter().map(|i| json!([i.name, i.config("")])).collect();
-    let key = hex(&Sha256::digest(format!("{configs:?} {}", describe(entries)?)));
+    let key = digest::of(format!("{configs:?} {}", describe(entries)?));
     if archive.exists() && fs::read_to_string(&mark).is_ok_and(|seen| seen == key) {
         return Ok(());
     }
@@ -47,7 +55,7 @@ pub(crate) fn write(images: &[Image], entries: &[Entry], archive: &Path) -> Resu
     let (mut oci, mut docker) = (Vec::new(), Vec::new());
     for image in images {
         let config = serde_json::to_vec(&image.config(&layer_digest))?;
-        let config_digest = hex(&Sha256::digest(&config));
+        let config_digest = digest::of(&config);
         let manifest = serde_json::to_vec(&json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -62,7 +70,7 @@ pub(crate) fn write(images: &[Image], entries: &[Entry], archive: &Path) -> Resu
                 "size": layer_size,
             }],
         }))?;
-        let manifest_digest = hex(&Sha256::digest(&manifest));
+        let manifest_digest = digest::of(&manifest);
         append(&mut tar, &format!("blobs/sha256/{config_digest}"), &config)?;
         append(&mut tar, &format!("blobs/sha256/{manifest_digest}"), &manifest)?;
         oci.push(json!({
@@ -87,7 +95,7 @@ pub(crate) fn write(images: &[Image], entries: &[Entry], archive: &Path) -> Resu
     tar.into_inner()?.flush()?;
     fs::remove_file(&layer)?;
     fs::rename(&unfinished, archive).with_context(|| format!("writing {}", archive.display()))?;
-    Ok(fs::write(archive.with_extension("digest"), hex(&Sha256::digest(&index)))?)
+    Ok(fs::write(archive.with_extension("digest"), digest::of(&index))?)
 }
 
 impl Image {
@@ -172,22 +180,15 @@ fn describe(entries: &[Entry]) -> Result<String> {
 }
 
 fn digest_file(path: &Path) -> Result<String> {
-    let mut digest = Sha256::new();
+    let mut sum = Sha256::new();
     let mut file = File::open(path)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(hex(&digest.finalize())),
-            n => digest.update(&buffer[..n]),
+            0 => return Ok(digest::hex(&sum.finalize())),
+            n => sum.update(&buffer[..n]),
         }
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Whether an ELF program asks for no interpreter, that is, needs no dynamic linker.
