@@ -37,8 +37,8 @@ impl<P: JsonSchema, S: JsonSchema> JsonSchema for Template<P, S> {
         json_schema!({
             "type": "object",
             "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
+                "apiVersion": {"type": "string", "description": "Version of the generated object; may be left out."},
+                "kind": {"type": "string", "description": "Kind of the generated object; may be left out."},
                 "metadata": metadata(),
                 "spec": spec,
                 "status": status,

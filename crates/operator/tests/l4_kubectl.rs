@@ -48,6 +48,9 @@ fn explain_has_a_sentence_for_every_field_of_ours_and_leaves_pods_to_kubernetes(
     install_crds();
     for path in [
         "stack.spec",
+        "stack.spec.workspaceTemplate",
+        "stack.spec.workspaceTemplate.spec",
+        "stack.spec.updateTemplate",
         "stack.status",
         "program.program",
         "workspace.spec",
