@@ -37,7 +37,7 @@ const KUBERNETES_STAMPS: &[&str] = &[
 ];
 
 const PULUMI_STAMP: &[&str] = &["github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}"];
-/// Not every version of the CLI is known to Go's checksum database; these are.
+/// Not every version of the CLI is in Go's checksum database, and not every one that is compiles; those below do.
 const PULUMI_PACKAGE: &str = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi";
 
 pub(crate) const PARTS: &[Part] = &[
@@ -149,20 +149,12 @@ pub(crate) const PARTS: &[Part] = &[
         purpose: "speaking to an agent as a foreign client does",
     },
     Part {
-        name: "pulumi-3.198",
-        version: "v3.198.0",
+        name: "pulumi-3.200",
+        version: "v3.200.0",
         recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
-        purpose: "version gates",
-    },
-    Part {
-        name: "pulumi-3.201",
-        version: "v3.201.0",
-        recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
-        binaries: &[("pulumi", PULUMI_PACKAGE)],
-        stamps: PULUMI_STAMP,
-        purpose: "version gates",
+        purpose: "a CLI without structured configuration, which came with 3.202",
     },
     Part {
         name: "pulumi-3.204",
@@ -170,7 +162,7 @@ pub(crate) const PARTS: &[Part] = &[
         recipe: Recipe::Modules(&["github.com/pulumi/pulumi/pkg/v3 {version}"]),
         binaries: &[("pulumi", PULUMI_PACKAGE)],
         stamps: PULUMI_STAMP,
-        purpose: "version gates",
+        purpose: "a CLI between that and 3.205, after which event logs changed",
     },
 ];
 
