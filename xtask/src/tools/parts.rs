@@ -15,7 +15,7 @@ use crate::{digest, paths, progress::Step};
 /// Where the binaries of a part are once it is built: by its version, and by all else that goes into it.
 pub(crate) fn installed_dir(part: &Part) -> Result<PathBuf> {
     let mut sum = Sha256::new();
-    sum.update(format!("{part:?}"));
+    sum.update(format!("{:?} {:?} {:?}", part.recipe, part.binaries, part.stamps));
     for file in sources::of(part)? {
         sum.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
         sum.update(fs::read(&file)?);

@@ -1,7 +1,6 @@
 //! Every real part and its version: the one place to change one.
 
 /// Programs built by name, with the ordinary client of their registry.
-#[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
