@@ -143,7 +143,7 @@ impl Cluster {
     fn up(&self) -> Result<()> {
         let plan = self.plan()?;
         // One that is up is left alone, also while another command uses it.
-        if self.runs(&plan) && self.is_ready()?.is_ok() {
+        if self.runs(&plan) && sandbox::is_loaded(self) && self.is_ready()?.is_ok() {
             println!("cluster {} is up; use it with:", self.number);
         } else {
             let _lock = Lock::take(&self.lock())?;
@@ -317,11 +317,9 @@ impl Cluster {
         println!("cluster {} runs in the namespaces of process {}", self.number, holder.pid);
         println!("processes: {}", state::process_names(holder.pid).join(" "));
         println!("kubeconfig: {}", self.state.kubeconfig().display());
-        let nodes = host::output(Command::new(kubectl).arg("--kubeconfig").arg(self.state.kubeconfig()).args([
-            "get",
-            "nodes",
-            "--request-timeout=5s",
-        ]));
+        let mut ask = Command::new(kubectl);
+        ask.arg("--kubeconfig").arg(self.state.kubeconfig()).arg(format!("--request-timeout={REQUEST_LIMIT}"));
+        let nodes = host::output(ask.args(["get", "nodes"]));
         match nodes {
             Ok(nodes) => {
                 print!("{nodes}");
