@@ -166,9 +166,9 @@ fn a_cluster_comes_survives_trouble_and_goes_without_a_trace() {
     // Made from other parts, as another clone may have done: it is replaced.
     let kubeconfig = up.lines().find_map(|l| l.trim().strip_prefix("export KUBECONFIG=")).unwrap();
     let state = Path::new(kubeconfig).parent().unwrap();
-    let record = state.join("holder.json");
+    let record = state.join("plan.json");
     let plan = fs::read_to_string(&record).unwrap();
-    fs::write(&record, plan.replace("\"plan\":\"", "\"plan\":\"other")).unwrap();
+    fs::write(&record, plan.replace("--leader-elect=false", "--leader-elect=true")).unwrap();
     let up = succeeding("up");
     assert!(up.contains("made from other parts"), "{up}");
     run_a_pod(&up);

@@ -40,6 +40,19 @@ fn run_to_end(kubectl: &Kubectl, pod: &str, spec: Value, container: &str) -> Str
     kubectl.run(&["logs", pod, "--container", container])
 }
 
+/// An empty volume to share, and one that holds a project.
+fn volumes_with(kubectl: &Kubectl, project: &str) -> Value {
+    let data = json!({"Pulumi.yaml": project});
+    kubectl.apply(
+        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "project"}, "data": data}).to_string(),
+    );
+    json!([{"name": "share", "emptyDir": {}}, {"name": "project", "configMap": {"name": "project"}}])
+}
+
+fn both_mounts() -> Value {
+    json!([{"name": "share", "mountPath": "/share"}, {"name": "project", "mountPath": "/project"}])
+}
+
 #[test]
 fn the_operator_image_runs_unprivileged_on_a_read_only_root() {
     let namespace = restricted("operator-image");
@@ -88,7 +101,7 @@ sed 's/^/ledger /' /share/cloud/ledger.jsonl
 fn the_real_cli_creates_and_destroys_in_a_pod_that_the_agent_prepared() {
     let namespace = restricted("pulumi-in-a-pod");
     let kubectl = namespace.kubectl();
-    kubectl.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "project"}, "data": {"Pulumi.yaml": PROGRAM}}).to_string());
+    let volumes = volumes_with(kubectl, PROGRAM);
     let share = json!([{"name": "share", "mountPath": "/share"}]);
     let agent = |name: &str, args: &[&str]| {
         locked_down(
@@ -103,12 +116,11 @@ fn the_real_cli_creates_and_destroys_in_a_pod_that_the_agent_prepared() {
         locked_down(container)
     };
     let copy = "mkdir -p /share/source && cp /project/Pulumi.yaml /share/source/ && /share/agent version";
-    let with_project = json!([{"name": "share", "mountPath": "/share"}, {"name": "project", "mountPath": "/project"}]);
     let spec = json!({
-        "volumes": [{"name": "share", "emptyDir": {}}, {"name": "project", "configMap": {"name": "project"}}],
+        "volumes": volumes,
         "initContainers": [
             agent("bootstrap", &["/agent", "bootstrap", "/share"]),
-            workspace("copy", copy, with_project),
+            workspace("copy", copy, both_mounts()),
             agent("fetch", &["/agent", "link", "/share/source", "--at", "/share/workspace"]),
         ],
         "containers": [workspace("pulumi", SCRIPT, share.clone())],
@@ -186,18 +198,15 @@ sed 's/^/ledger /' /share/cloud/ledger.jsonl
 fn the_test_provider_fails_drifts_and_keeps_its_ledger_under_the_real_cli() {
     let namespace = restricted("provider");
     let kubectl = namespace.kubectl();
-    kubectl.apply(
-        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "project"}, "data": {"Pulumi.yaml": TROUBLED}})
-            .to_string(),
-    );
+    let volumes = volumes_with(kubectl, TROUBLED);
     let container = json!({
         "name": "pulumi",
         "image": image("PKO_TEST_WORKSPACE_IMAGE"),
         "command": ["sh", "-c", TROUBLE],
-        "volumeMounts": [{"name": "share", "mountPath": "/share"}, {"name": "project", "mountPath": "/project"}],
+        "volumeMounts": both_mounts(),
     });
     let spec = json!({
-        "volumes": [{"name": "share", "emptyDir": {}}, {"name": "project", "configMap": {"name": "project"}}],
+        "volumes": volumes,
         "containers": [locked_down(container)],
     });
     let log = run_to_end(kubectl, "trouble", spec, "pulumi");

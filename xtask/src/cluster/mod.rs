@@ -29,9 +29,6 @@ use crate::{
     tools,
 };
 
-/// How long kubectl waits for an API server that may not be there.
-const REQUEST_LIMIT: &str = "5s";
-
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -54,11 +51,11 @@ enum Action {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let cluster = Cluster::new(args.number)?;
     match args.action {
-        Action::Up => match foreign_kubeconfig()? {
-            Some(path) => {
+        Action::Up => match Named::by_kubeconfig()? {
+            Named::Foreign(path) => {
                 println!("KUBECONFIG={} is set, so that cluster is used and none is started here.", path.display());
             }
-            None => cluster.up()?,
+            Named::Ours(_) => cluster.up()?,
         },
         Action::Down => cluster.down()?,
         Action::Status => return cluster.status(),
@@ -66,12 +63,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// KUBECONFIG, unless it names a cluster of ours because the user exported what `up` printed.
-fn foreign_kubeconfig() -> Result<Option<PathBuf>> {
-    let Some(path) = std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()).map(PathBuf::from) else {
-        return Ok(None);
-    };
-    Ok(State::number_of(&path)?.is_none().then_some(path))
+/// What KUBECONFIG says: a cluster of ours, when the user exported what `up` printed, or someone else's.
+enum Named {
+    Ours(u8),
+    Foreign(PathBuf),
+}
+
+impl Named {
+    fn by_kubeconfig() -> Result<Self> {
+        let Some(path) = std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()).map(PathBuf::from) else {
+            return Ok(Self::Ours(0));
+        };
+        Ok(State::number_of(&path)?.map_or(Self::Foreign(path), Self::Ours))
+    }
 }
 
 /// The cluster that tests and images go to: the user's own when KUBECONFIG names one, else ours, started if need be
@@ -83,11 +87,10 @@ pub(crate) enum Target {
 
 impl Target {
     pub(crate) fn get() -> Result<Self> {
-        if let Some(path) = foreign_kubeconfig()? {
-            return Ok(Self::Foreign(path));
-        }
-        let named = std::env::var_os("KUBECONFIG").map(PathBuf::from);
-        let cluster = Cluster::new(named.map(|path| State::number_of(&path)).transpose()?.flatten().unwrap_or(0))?;
+        let cluster = match Named::by_kubeconfig()? {
+            Named::Foreign(path) => return Ok(Self::Foreign(path)),
+            Named::Ours(number) => Cluster::new(number)?,
+        };
         let in_use = Lock::take(&cluster.lock())?;
         cluster.up_alone(&cluster.plan()?)?;
         Ok(Self::Ours { cluster, _in_use: in_use })
@@ -95,7 +98,7 @@ impl Target {
 
     /// Why no cluster can be had here, if none can.
     pub(crate) fn obstacle() -> Result<Option<&'static str>> {
-        Ok(if foreign_kubeconfig()?.is_some() {
+        Ok(if let Named::Foreign(_) = Named::by_kubeconfig()? {
             None
         } else if !cfg!(target_os = "linux") {
             Some("the one-node cluster needs Linux; set KUBECONFIG to use another")
@@ -167,20 +170,20 @@ impl Cluster {
     }
 
     fn runs(&self, plan: &Plan) -> bool {
-        self.state.holder().is_some_and(|holder| holder.plan == plan.fingerprint())
+        plan.made(&self.state) && self.state.first_process().is_some()
     }
 
     /// Brings the cluster up; the lock is held.
     fn up_alone(&self, plan: &Plan) -> Result<()> {
         if !self.runs(plan) {
-            if self.state.holder().is_some() {
+            if self.state.first_process().is_some() {
                 eprintln!("the running cluster was made from other parts or settings and is replaced");
             }
             self.start_anew(plan)?;
         }
         if let Err(error) = self.wait_ready() {
             // Its first process may have been ending just when we looked.
-            if self.state.holder().is_some() {
+            if self.state.first_process().is_some() {
                 return Err(error);
             }
             self.start_anew(plan)?;
@@ -190,7 +193,7 @@ impl Cluster {
     }
 
     fn start_anew(&self, plan: &Plan) -> Result<()> {
-        if self.state.dir().exists() && self.state.holder().is_none() {
+        if self.state.dir().exists() && self.state.first_process().is_none() {
             eprintln!("clearing away what a cluster that no longer runs left in {}", self.state.dir().display());
         }
         self.remove()?;
@@ -216,11 +219,8 @@ impl Cluster {
             .stderr(log)
             .spawn()
             .context("starting setsid unshare")?;
-        let pid = await_some("the cluster's first process", Duration::from_secs(10), || {
-            state::child_running(child.id(), &program)
-        })
-        .with_context(|| tail(&self.state.logs().join("init.log"), 0, 5))?;
-        self.state.record_holder(pid, &plan.fingerprint())?;
+        let pid = await_some("the cluster's first process", Duration::from_secs(10), || self.state.first_process())
+            .with_context(|| tail(&self.state.logs().join("init.log"), 0, 5))?;
         self.network.connect(pid)?;
         {
             use std::io::Write;
@@ -242,10 +242,16 @@ impl Cluster {
         sandbox::load(self)
     }
 
+    /// kubectl for this cluster, which does not wait long for an API server that may not be there.
+    fn kubectl(&self) -> Result<Command> {
+        let mut kubectl = Command::new(tools::binary("kubernetes", "kubectl")?);
+        kubectl.arg("--kubeconfig").arg(self.state.kubeconfig()).arg("--request-timeout=5s");
+        Ok(kubectl)
+    }
+
     /// Whether pods can be started, or what was seen instead.
     fn is_ready(&self) -> Result<Result<(), String>> {
-        let mut ask = Command::new(tools::binary("kubernetes", "kubectl")?);
-        ask.arg("--kubeconfig").arg(self.state.kubeconfig()).arg(format!("--request-timeout={REQUEST_LIMIT}"));
+        let mut ask = self.kubectl()?;
         ask.arg("--output=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status} {.items[*].kind}");
         // The default service account appears last: from then on pods are admitted.
         let answer = host::output(ask.args(["get", &format!("node/{}", plan::NODE), "serviceaccount/default"]));
@@ -262,7 +268,7 @@ impl Cluster {
         let step = Step::begin("waiting for the node");
         let deadline = Instant::now() + Duration::from_secs(90);
         while let Err(seen) = self.is_ready()? {
-            if self.state.holder().is_none() {
+            if self.state.first_process().is_none() {
                 let log = tail(&self.state.logs().join("init.log"), 0, 20);
                 bail!("the cluster's first process has ended; the end of its log:\n{log}");
             }
@@ -309,17 +315,14 @@ impl Cluster {
     }
 
     fn status(&self) -> Result<ExitCode> {
-        let Some(holder) = self.state.holder() else {
+        let Some(first) = self.state.first_process() else {
             println!("cluster {} is not running", self.number);
             return Ok(ExitCode::FAILURE);
         };
-        let kubectl = tools::binary("kubernetes", "kubectl")?;
-        println!("cluster {} runs in the namespaces of process {}", self.number, holder.pid);
-        println!("processes: {}", state::process_names(holder.pid).join(" "));
+        println!("cluster {} runs in the namespaces of process {first}", self.number);
+        println!("processes: {}", state::process_names(first).join(" "));
         println!("kubeconfig: {}", self.state.kubeconfig().display());
-        let mut ask = Command::new(kubectl);
-        ask.arg("--kubeconfig").arg(self.state.kubeconfig()).arg(format!("--request-timeout={REQUEST_LIMIT}"));
-        let nodes = host::output(ask.args(["get", "nodes"]));
+        let nodes = host::output(self.kubectl()?.args(["get", "nodes"]));
         match nodes {
             Ok(nodes) => {
                 print!("{nodes}");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{network::Network, sandbox, state::State};
-use crate::{digest, tools};
+use crate::tools;
 
 pub(crate) const NODE: &str = "node1";
 
@@ -133,9 +133,10 @@ impl Plan {
         Ok(Self { components, cgroup: state.cgroup(), files })
     }
 
-    /// The same for two clusters made alike.
-    pub(crate) fn fingerprint(&self) -> String {
-        digest::of(serde_json::to_vec(self).expect("plain data serialises"))
+    /// Whether the cluster in that directory was made from this plan.
+    pub(crate) fn made(&self, state: &State) -> bool {
+        let own = serde_json::to_vec(self).expect("plain data serialises");
+        fs::read(Self::path(state.dir())).is_ok_and(|made| made == own)
     }
 
     pub(crate) fn write(&self, state: &State) -> Result<()> {

@@ -1,5 +1,4 @@
-//! The directory of a cluster, and the process that holds it up. A process is known by its number, its start time and
-//! the machine's boot, so that a stale record never points at a stranger.
+//! The directory of a cluster, and the processes that belong to it.
 
 use std::{
     fs,
@@ -9,22 +8,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use nix::{sys::signal::Signal, unistd::Pid};
-use serde::{Deserialize, Serialize};
 
 use crate::paths;
 
 pub(crate) struct State {
     number: u8,
     dir: PathBuf,
-}
-
-/// The first process of a running cluster.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Holder {
-    pub(crate) pid: u32,
-    start: u64,
-    boot: String,
-    pub(crate) plan: String,
 }
 
 impl State {
@@ -61,17 +50,6 @@ impl State {
         format!("pko-cluster-{}", self.number)
     }
 
-    pub(crate) fn record_holder(&self, pid: u32, plan: &str) -> Result<()> {
-        let holder = Holder {
-            pid,
-            start: start_time(pid).context("the first process has ended")?,
-            boot: boot_id()?,
-            plan: plan.to_owned(),
-        };
-        fs::write(self.dir.join("holder.json"), serde_json::to_vec(&holder)?)
-            .context("recording the cluster's first process")
-    }
-
     /// Which cluster of ours a kubeconfig belongs to.
     pub(crate) fn number_of(kubeconfig: &Path) -> Result<Option<u8>> {
         let dir = kubeconfig.parent().filter(|dir| kubeconfig == dir.join("kubeconfig"));
@@ -100,20 +78,14 @@ impl State {
         self.dir.join("init")
     }
 
-    /// The process that runs the copy, recorded or not, removed from disk or not.
+    /// The cluster's first process, if it is alive. It is known by what it runs, which no other process does, so neither
+    /// a number that was given anew nor a boot nor a removed directory deceives.
     pub(crate) fn first_process(&self) -> Option<u32> {
         let (program, removed) = (self.init_program(), format!("{} (deleted)", self.init_program().display()));
         pids().find(|pid| {
             fs::read_link(format!("/proc/{pid}/exe"))
                 .is_ok_and(|exe| exe == program || exe.as_os_str() == removed.as_str())
         })
-    }
-
-    /// The cluster's first process if it is alive.
-    pub(crate) fn holder(&self) -> Option<Holder> {
-        let record = fs::read(self.dir.join("holder.json")).ok()?;
-        let holder: Holder = serde_json::from_slice(&record).ok()?;
-        holder.is_alive().then_some(holder)
     }
 
     /// Removes the pods' control groups, which outlive their processes.
@@ -125,12 +97,6 @@ impl State {
             }
         }
         Ok(())
-    }
-}
-
-impl Holder {
-    fn is_alive(&self) -> bool {
-        boot_id().is_ok_and(|b| b == self.boot) && start_time(self.pid) == Some(self.start)
     }
 }
 
@@ -158,14 +124,6 @@ fn members(first: u32) -> Vec<u32> {
     let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let own = namespace(first);
     pids().filter(|pid| own.is_some() && namespace(*pid) == own).collect()
-}
-
-/// The child of a process that runs the given program.
-pub(crate) fn child_running(parent: u32, program: &Path) -> Option<u32> {
-    pids().find(|pid| {
-        stat_fields(*pid).is_some_and(|f| f.first().and_then(|p| p.parse().ok()) == Some(parent))
-            && fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program)
-    })
 }
 
 fn pids() -> impl Iterator<Item = u32> {
@@ -196,25 +154,16 @@ fn remove_cgroup(group: &Path) -> Result<()> {
     Ok(fs::remove_dir(group)?)
 }
 
-fn boot_id() -> Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id").context("reading the boot's id")?.trim().to_owned())
-}
-
 /// The start time of a process in clock ticks since the boot. A process that has ended but was not yet reaped has none.
 fn start_time(pid: u32) -> Option<u64> {
-    fields_of_living(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.get(18)?.parse().ok()
+    start_of_living(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The fields of /proc/PID/stat from the parent's number on.
-fn stat_fields(pid: u32) -> Option<Vec<String>> {
-    fields_of_living(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn fields_of_living(stat: &str) -> Option<Vec<String>> {
+fn start_of_living(stat: &str) -> Option<u64> {
     // The name in brackets may itself contain spaces and brackets.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace().map(str::to_owned);
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     let state = fields.next()?;
-    (state != "Z" && state != "X").then(|| fields.collect())
+    if state == "Z" || state == "X" { None } else { fields.nth(18)?.parse().ok() }
 }
 
 #[cfg(test)]
@@ -222,27 +171,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_of_a_process_that_was_replaced_by_another_is_not_alive() {
-        let me = std::process::id();
-        let mut holder =
-            Holder { pid: me, start: start_time(me).unwrap(), boot: boot_id().unwrap(), plan: String::new() };
-        assert!(holder.is_alive());
-        holder.start += 1;
-        assert!(!holder.is_alive(), "another start time is another process");
-        holder.start -= 1;
-        holder.boot = "another boot".to_owned();
-        assert!(!holder.is_alive(), "nothing survives a boot");
+    fn a_cluster_whose_program_no_process_runs_is_not_running() {
+        let mut state = State::new(0).unwrap();
+        state.dir = std::env::temp_dir().join("no-such-cluster");
+        assert_eq!(state.first_process(), None);
     }
 
     #[test]
     fn a_process_name_with_brackets_does_not_confuse_the_fields() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 999 20";
-        let fields = fields_of_living(stat).unwrap();
-        assert_eq!((fields[0].as_str(), fields[18].as_str()), ("1", "999"));
+        assert_eq!(start_of_living(stat), Some(999));
     }
 
     #[test]
     fn a_zombie_counts_as_ended() {
-        assert_eq!(fields_of_living("7 (a) Z 1 2"), None);
+        assert_eq!(start_of_living("7 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 999 20"), None);
+    }
+
+    #[test]
+    fn a_kubeconfig_of_ours_is_known_by_its_place() {
+        let ours = State::new(3).unwrap().kubeconfig();
+        assert_eq!(State::number_of(&ours).unwrap(), Some(3));
+        assert_eq!(State::number_of(Path::new("/somewhere/cluster-3/kubeconfig")).unwrap(), None);
+        assert_eq!(State::number_of(&ours.with_file_name("other")).unwrap(), None);
     }
 }

@@ -144,6 +144,8 @@ fn binaries(profile: &str) -> Result<PathBuf> {
             .current_dir(paths::root())
             .args([
                 "build",
+                // Whatever CARGO_TARGET_DIR says, since the binaries are looked for there.
+                "--target-dir=target",
                 "--locked",
                 "--profile",
                 profile,

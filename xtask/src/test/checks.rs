@@ -15,8 +15,6 @@ pub(crate) fn run() -> Result<Tally> {
     let root = paths::root();
     let provider = root.join("xtask/parts/provider");
     let mut tally = Tally::default();
-    let logs = root.join("target/test-logs");
-    std::fs::create_dir_all(&logs)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(root).args(args);
@@ -42,8 +40,7 @@ pub(crate) fn run() -> Result<Tally> {
     ];
     for (name, command) in checks {
         let step = Step::begin(name);
-        let log = logs.join(format!("{name}.log"));
-        std::fs::write(&log, "")?;
+        let log = super::empty_log(name)?;
         match command.and_then(|mut command| run_logged(&step, &mut command, &log)) {
             Ok(()) => {
                 tally.passed += 1;

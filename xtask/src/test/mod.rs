@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use clap::ValueEnum as _;
 use report::{Row, Tally};
 
 use crate::{
@@ -63,15 +64,9 @@ impl Level {
         ["L0", "L1", "L2", "L3", "L4", "L5"][self as usize]
     }
 
-    fn what(self) -> &'static str {
-        [
-            "formatting, lints, generated files, unit tests",
-            "properties",
-            "simulation",
-            "agent, CLI and git",
-            "API server",
-            "the product on a cluster",
-        ][self as usize]
+    /// As the command line's help has it.
+    fn what(self) -> String {
+        self.to_possible_value().and_then(|value| Some(value.get_help()?.to_string())).unwrap_or_default()
     }
 
     fn needs_cluster(self) -> bool {
@@ -159,6 +154,15 @@ fn run_level(
     Ok((tally, note))
 }
 
+/// A new file for what a check or a level prints.
+fn empty_log(name: &str) -> Result<PathBuf> {
+    let logs = paths::root().join("target/test-logs");
+    std::fs::create_dir_all(&logs)?;
+    let log = logs.join(format!("{name}.log"));
+    std::fs::write(&log, "")?;
+    Ok(log)
+}
+
 /// Where failing tests leave what they saw.
 fn dumps() -> PathBuf {
     paths::root().join("target/dumps")
@@ -188,10 +192,7 @@ fn cargo_test(
     chosen: &[&targets::TestTarget],
     env: &[(&str, String)],
 ) -> Result<Tally> {
-    let logs = paths::root().join("target/test-logs");
-    std::fs::create_dir_all(&logs)?;
-    let log = logs.join(format!("{}.log", level.name()));
-    std::fs::write(&log, "")?;
+    let log = empty_log(level.name())?;
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(paths::root())

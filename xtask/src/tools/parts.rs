@@ -3,7 +3,6 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::{
     crates, go,
@@ -14,13 +13,12 @@ use crate::{digest, paths, progress::Step};
 
 /// Where the binaries of a part are once it is built: by its version, and by all else that goes into it.
 pub(crate) fn installed_dir(part: &Part) -> Result<PathBuf> {
-    let mut sum = Sha256::new();
-    sum.update(format!("{:?} {:?} {:?}", part.recipe, part.binaries, part.stamps));
+    let mut made_from = format!("{:?} {:?} {:?}", part.recipe, part.binaries, part.stamps).into_bytes();
     for file in sources::of(part)? {
-        sum.update(file.file_name().context("a file has a name")?.as_encoded_bytes());
-        sum.update(fs::read(&file)?);
+        made_from.extend(file.file_name().context("a file has a name")?.as_encoded_bytes());
+        made_from.extend(fs::read(&file)?);
     }
-    let digest = &digest::hex(&sum.finalize())[..8];
+    let digest = digest::short(made_from);
     Ok(paths::cache()?.join("parts").join(format!("{}-{}-{digest}", part.name, part.version)))
 }
 
