@@ -11,5 +11,18 @@ pub mod agent {
     tonic::include_proto!("agent");
 }
 
+/// Generated code names other packages by their path from the root, so this one lies as deep as its package says.
+#[allow(clippy::all, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated")]
+#[allow(missing_debug_implementations, unreachable_pub, reason = "generated")]
+mod pko {
+    pub(crate) mod runs {
+        pub mod v1 {
+            tonic::include_proto!("pko.runs.v1");
+        }
+    }
+}
+/// Runs: operations that belong to the agent and outlive whoever started them.
+pub use pko::runs::v1 as runs;
+
 /// All messages and services, as their compiler describes them.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
