@@ -9,6 +9,9 @@ pub const CANCEL_REQUEST: &str = "pulumi.com/cancel-request";
 /// On a Stack: set by a dependent Stack to have an out-of-date prerequisite run again. Apart from
 /// [`RECONCILIATION_REQUEST`], which belongs to the user, and which GitOps tools would restore.
 pub const PREREQUISITE_REQUEST: &str = "pulumi.com/prerequisite-request";
+/// On a Workspace: a digest of what the Stack controller applied, so that it knows without writing whether the
+/// Workspace is as planned.
+pub const APPLIED_HASH: &str = "pulumi.com/applied-hash";
 /// On a workspace pod's template: a digest whose change rolls the pod.
 pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
 /// On a workspace pod: its stacks have been made ready.

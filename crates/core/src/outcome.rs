@@ -2,15 +2,14 @@
 //! that they never contradict each other.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pko_api::{
     conditions::{ConditionStatus, ConditionType, find},
     messages::stack as message,
     reasons::{Reason, stack as reason},
 };
 
-/// The longest message that the schema of a condition takes.
-const LONGEST_MESSAGE: usize = 32 * 1024;
+use crate::conditions::{self, LONGEST_MESSAGE};
 
 /// Waiting is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +26,7 @@ pub enum Outcome {
 /// The time of a condition moves only when its status changes.
 pub fn stack_conditions(previous: &[Condition], outcome: &Outcome, now: Timestamp) -> Vec<Condition> {
     let condition = |kind: ConditionType, status: ConditionStatus, reason: &Reason, message: &str| {
-        let unchanged = find(previous, kind).filter(|c| c.status == status.as_str());
-        Condition {
-            type_: kind.as_str().to_owned(),
-            status: status.as_str().to_owned(),
-            reason: reason.as_str().to_owned(),
-            message: shortened(message).to_owned(),
-            last_transition_time: unchanged.map_or(Time(now), |c| c.last_transition_time.clone()),
-            observed_generation: None,
-        }
+        conditions::condition(previous, kind, status, reason, message, now)
     };
     let not_ready = |why: &Reason, text: &str| condition(ConditionType::READY, ConditionStatus::False, why, text);
     match outcome {
@@ -79,12 +70,10 @@ pub fn faults(conditions: &[Condition]) -> Vec<String> {
     found
 }
 
-fn shortened(message: &str) -> &str {
-    &message[..message.floor_char_boundary(LONGEST_MESSAGE)]
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {

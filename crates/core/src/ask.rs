@@ -1,0 +1,113 @@
+//! What a decision may want to know beyond its own object, and what it may hear.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use pko_api::{ProjectInfo, Update};
+use serde_json::Value;
+
+use crate::seen::{Kind, Object, PodRef};
+
+/// One more thing to read. All objects are in the namespace of the object that is decided about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// An object as the watch last showed it, which may be some time ago.
+    Cached(Kind, String),
+    /// An object as it is.
+    Live(Kind, String),
+    /// The Updates made for a Stack, as the watch last showed them.
+    UpdatesOf { stack: String },
+    /// The Updates that were given to a Workspace's pod and have not ended, as they are.
+    RunsIn { workspace: String },
+    /// Outputs that an Update left in a Secret; those that are secret are masked.
+    Outputs { secret: String },
+    /// The packed form of the Program that is decided about.
+    Artifact,
+    /// A run of an Update's operation, as its agent knows it.
+    Run { pod: PodRef, run_id: String },
+    /// The latest attempt to make a workspace ready among those whose identifiers begin so.
+    LatestRun { pod: PodRef, prefix: String },
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To [`Question::Cached`] and [`Question::Live`]; nothing if there is no such object.
+    Object(Option<Object>),
+    /// To [`Question::UpdatesOf`] and [`Question::RunsIn`].
+    Updates(Vec<Update>),
+    /// To [`Question::Outputs`]; nothing if there is no such Secret.
+    Outputs(Option<BTreeMap<String, Value>>),
+    /// To [`Question::Artifact`], or why it cannot be packed.
+    Artifact(Result<Packed, String>),
+    /// To [`Question::Run`] and [`Question::LatestRun`].
+    Run(RunAnswer),
+}
+
+/// A packed Program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// As `sha256:<hex>`.
+    pub digest: String,
+    pub size: i64,
+}
+
+/// What an agent says about a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunAnswer {
+    /// The agent does not answer.
+    Silent {
+        why: String,
+    },
+    /// The agent will not speak to us, in gRPC's code and its words.
+    Refused {
+        code: String,
+        message: String,
+    },
+    /// The agent knows no such run.
+    Unknown,
+    Known(Box<RunSeen>),
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSeen {
+    pub run_id: String,
+    pub state: RunState,
+    pub start_time: Option<Timestamp>,
+    pub end_time: Option<Timestamp>,
+    pub permalink: String,
+    pub project_info: Option<ProjectInfo>,
+    pub pulumi_version: String,
+    /// How many outputs it left.
+    pub outputs: u32,
+    /// What it was told it is for.
+    pub message: String,
+}
+
+/// How a run goes, or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    Running(Phase),
+    Succeeded,
+    Failed(Failure),
+}
+
+/// How far an active run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Installing,
+    Initializing,
+    Operating,
+    Finishing,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// One word, fit for a condition.
+    pub reason: String,
+    pub message: String,
+    /// The stack that could not be made ready.
+    pub stack: String,
+}

@@ -1,0 +1,40 @@
+//! Setting one condition. Its time moves only when its status does.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use pko_api::{
+    conditions::{ConditionStatus, ConditionType, find},
+    reasons::Reason,
+};
+
+/// The longest message that the schema of a condition takes.
+pub(crate) const LONGEST_MESSAGE: usize = 32 * 1024;
+
+/// A condition that follows the one of its type among the previous ones.
+pub(crate) fn condition(
+    previous: &[Condition],
+    kind: ConditionType,
+    status: ConditionStatus,
+    reason: &Reason,
+    message: &str,
+    now: Timestamp,
+) -> Condition {
+    let unchanged = find(previous, kind).filter(|condition| condition.status == status.as_str());
+    Condition {
+        type_: kind.as_str().to_owned(),
+        status: status.as_str().to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: shortened(message).to_owned(),
+        last_transition_time: unchanged.map_or(Time(whole_second(now)), |c| c.last_transition_time.clone()),
+        observed_generation: None,
+    }
+}
+
+pub(crate) fn shortened(message: &str) -> &str {
+    &message[..message.floor_char_boundary(LONGEST_MESSAGE)]
+}
+
+/// Times in objects have whole seconds. With more, what is read back would not be what was written.
+pub(crate) fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

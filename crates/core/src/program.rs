@@ -1,0 +1,58 @@
+//! Decisions about Programs: keep the artifact in the status as the Program says.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::{
+    names,
+    program::{Artifact, ProgramStatus},
+};
+
+use crate::{
+    conditions::whole_second,
+    effect::{Effect, Status, Target},
+    facts::Facts,
+    seen::Kind,
+    step::{Decision, Step, Then},
+};
+
+/// A Program that cannot be packed has to be changed; this is in case the packing is at fault.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+/// What comes next for a Program.
+pub fn decide(facts: &Facts) -> Decision<Step> {
+    let Some(program) = facts.object.as_ref().and_then(|object| object.program()) else { return Ok(Step::done()) };
+    if program.metadata.deletion_timestamp.is_some() {
+        return Ok(Step::done());
+    }
+    let Ok(packed) = facts.artifact()? else {
+        return Ok(Step::Do { effects: Vec::new(), then: Then::Requeue(LOOK_AGAIN) });
+    };
+    let generation = program.metadata.generation.unwrap_or_default();
+    let (namespace, name) = (&facts.key.namespace, &facts.key.name);
+    let before = program.status.clone().unwrap_or_default();
+    let mut artifact = Artifact {
+        path: names::artifact_path(namespace, name, generation),
+        url: names::artifact_url(&facts.settings.artifact_address, namespace, name, generation),
+        revision: generation.to_string(),
+        digest: Some(packed.digest.clone()),
+        size: packed.size,
+        last_update_time: before.artifact.as_ref().and_then(|artifact| artifact.last_update_time.clone()),
+        metadata: before.artifact.as_ref().map(|artifact| artifact.metadata.clone()).unwrap_or_default(),
+    };
+    if before.artifact.as_ref() != Some(&artifact) {
+        artifact.last_update_time = Some(Time(whole_second(facts.now)));
+    }
+    let status = ProgramStatus { observed_generation: generation, artifact: Some(artifact) };
+    let mut effects = Vec::new();
+    if program.status.as_ref() != Some(&status) {
+        let on = Target {
+            kind: Kind::Program,
+            name: name.clone(),
+            uid: program.metadata.uid.clone().unwrap_or_default(),
+            resource_version: program.metadata.resource_version.clone().unwrap_or_default(),
+        };
+        effects.push(Effect::Status { on, status: Status::Program(Box::new(status)) });
+    }
+    Ok(Step::Do { effects, then: Then::AwaitChange })
+}

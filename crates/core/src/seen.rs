@@ -1,0 +1,177 @@
+//! What facts hold of the cluster: our own kinds whole, others cut down to what decisions look at.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ContainerStatus, Pod},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pko_api::{Program, Stack, Unreadable, Update, Workspace, annotations, paths};
+
+/// The kinds that decisions read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Stack,
+    Program,
+    Workspace,
+    Update,
+    StatefulSet,
+    Pod,
+}
+
+impl Kind {
+    /// As it stands in an object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stack => "Stack",
+            Self::Program => "Program",
+            Self::Workspace => "Workspace",
+            Self::Update => "Update",
+            Self::StatefulSet => "StatefulSet",
+            Self::Pod => "Pod",
+        }
+    }
+}
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub kind: Kind,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+    }
+}
+
+/// An object as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    Stack(Box<Stack>),
+    Program(Box<Program>),
+    Workspace(Box<Workspace>),
+    Update(Box<Update>),
+    StatefulSet(StatefulSetSeen),
+    Pod(PodSeen),
+    /// One of ours of which only the metadata makes sense.
+    Unreadable(Box<Unreadable>),
+}
+
+/// A workspace's StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatefulSetSeen {
+    pub uid: String,
+    pub deleting: bool,
+    /// UID of the Workspace that controls it.
+    pub owner_uid: Option<String>,
+    /// Of its pod template.
+    pub revision_hash: Option<String>,
+    pub replicas: i32,
+}
+
+/// A workspace's pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSeen {
+    pub name: String,
+    pub uid: String,
+    pub deleting: bool,
+    /// UID of the StatefulSet that controls it.
+    pub owner_uid: Option<String>,
+    /// Of the template it was made from.
+    pub revision_hash: Option<String>,
+    /// Its stacks have been made ready.
+    pub initialized: bool,
+    pub ip: Option<String>,
+    /// Since when its agent's container has been running, if it is.
+    pub running_since: Option<Timestamp>,
+    /// It ended and will not run again.
+    pub ended: bool,
+    /// Why a container of it does not run, in the kubelet's words.
+    pub trouble: Option<String>,
+}
+
+/// Where an agent answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRef {
+    pub name: String,
+    pub uid: String,
+    pub ip: String,
+}
+
+impl PodSeen {
+    /// Where its agent answers, if it can.
+    pub fn agent(&self) -> Option<PodRef> {
+        let ip = self.ip.clone().filter(|ip| !ip.is_empty())?;
+        (!self.ended).then(|| PodRef { name: self.name.clone(), uid: self.uid.clone(), ip })
+    }
+}
+
+impl From<&StatefulSet> for StatefulSetSeen {
+    fn from(set: &StatefulSet) -> Self {
+        let spec = set.spec.as_ref();
+        Self {
+            uid: set.metadata.uid.clone().unwrap_or_default(),
+            deleting: set.metadata.deletion_timestamp.is_some(),
+            owner_uid: controller_uid(&set.metadata),
+            revision_hash: spec
+                .and_then(|spec| spec.template.metadata.as_ref())
+                .and_then(|metadata| annotation(metadata, annotations::REVISION_HASH)),
+            replicas: spec.and_then(|spec| spec.replicas).unwrap_or(1),
+        }
+    }
+}
+
+impl From<&Pod> for PodSeen {
+    fn from(pod: &Pod) -> Self {
+        let status = pod.status.clone().unwrap_or_default();
+        let containers = status.container_statuses.unwrap_or_default();
+        let agent = containers.iter().find(|container| container.name == paths::PULUMI_CONTAINER);
+        let running = agent.and_then(|container| container.state.as_ref()?.running.as_ref());
+        let init = status.init_container_statuses.unwrap_or_default();
+        Self {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            deleting: pod.metadata.deletion_timestamp.is_some(),
+            owner_uid: controller_uid(&pod.metadata),
+            revision_hash: annotation(&pod.metadata, annotations::REVISION_HASH),
+            initialized: annotation(&pod.metadata, annotations::INITIALIZED)
+                .is_some_and(|value| annotations::is_true(&value)),
+            ip: status.pod_ip,
+            running_since: running.map(|state| state.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
+            ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            trouble: init.iter().chain(&containers).find_map(trouble),
+        }
+    }
+}
+
+/// Why a container does not run, unless it merely has not started yet.
+fn trouble(container: &ContainerStatus) -> Option<String> {
+    let state = container.state.as_ref()?;
+    let (reason, message) = if let Some(waiting) = &state.waiting {
+        (waiting.reason.clone()?, waiting.message.clone())
+    } else {
+        let terminated = state.terminated.as_ref().filter(|terminated| terminated.exit_code != 0)?;
+        (terminated.reason.clone().unwrap_or_else(|| "Error".to_owned()), terminated.message.clone())
+    };
+    if matches!(reason.as_str(), "PodInitializing" | "ContainerCreating") {
+        return None;
+    }
+    let message = message.filter(|text| !text.is_empty()).map_or(String::new(), |text| format!(": {text}"));
+    Some(format!("container {} is in {reason}{message}", container.name))
+}
+
+/// UID of the owner that controls an object.
+pub fn controller_uid(metadata: &ObjectMeta) -> Option<String> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+}
+
+/// An annotation's value.
+pub fn annotation(metadata: &ObjectMeta, key: &str) -> Option<String> {
+    metadata.annotations.as_ref()?.get(key).cloned()
+}

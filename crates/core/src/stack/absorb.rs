@@ -1,0 +1,162 @@
+//! Takes over the result of an Update that ended, and lets go of Updates whose results were taken over.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::{
+    Update,
+    conditions::{ConditionType, find, is_true},
+    events, finalizers,
+    messages::stack as message,
+    reasons::{stack as reason, update as update_reason},
+    stack::{CurrentUpdate, LastUpdate, update_state},
+    update::update_type,
+};
+
+use super::draft::Draft;
+use crate::{
+    conditions::whole_second,
+    effect::{Effect, Target},
+    facts::Facts,
+    seen::Kind,
+    step::Decision,
+};
+
+/// An Update that ends wakes its Stack; this is for a watch that missed it.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+/// If an Update is planned or running: waits for it, or takes its result over. One that was planned and does not exist
+/// stays planned, and will be created under its name.
+pub(super) fn finished_update(facts: &Facts, draft: &mut Draft) -> Decision<()> {
+    let Some(current) = draft.status.current_update.clone() else { return Ok(()) };
+    let update = match facts.cached_update(&current.name)? {
+        Some(update) => update,
+        None => match facts.live_update(&current.name)? {
+            Some(update) => update,
+            // Perhaps it ended long ago, and this view of the Stack is older than that.
+            None => return draft.fresh(facts),
+        },
+    };
+    if !complete(update) {
+        let hold = (!held(update) && update.metadata.deletion_timestamp.is_none())
+            .then(|| Effect::HoldUpdate { on: target(update) });
+        return Err(draft.reconciling(
+            reason::STACK_PROCESSING,
+            message::BEING_PROCESSED,
+            hold.into_iter().collect(),
+            LOOK_AGAIN,
+        ));
+    }
+    let last = if failed(update) { failure(draft, &current, update) } else { success(facts, draft, &current, update)? };
+    draft.status.last_update = Some(last);
+    draft.status.current_update = None;
+    if held(update) {
+        draft.release.push(target(update));
+    }
+    Ok(())
+}
+
+/// A crash between writing the status and letting the Update go leaves it held. Whether its result was taken over is
+/// for the Stack as it is to say, not for an old view of it.
+pub(super) fn leftovers(facts: &Facts, draft: &mut Draft) -> Decision<()> {
+    let current = draft.stack.status.as_ref().and_then(|status| status.current_update.as_ref());
+    let left: Vec<Target> = facts
+        .updates_of(draft.name())?
+        .iter()
+        .filter(|update| complete(update) && held(update) && owned_by(update, draft))
+        .filter(|update| update.metadata.name.as_deref() != current.map(|current| current.name.as_str()))
+        .map(target)
+        .collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    draft.fresh(facts)?;
+    draft.release.extend(left);
+    Ok(())
+}
+
+fn failure(draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate {
+    let status = update.status.clone().unwrap_or_default();
+    let previous = draft.status.last_update.as_ref();
+    let same = previous
+        .filter(|last| last.generation == current.generation && last.reconcile_request == current.reconcile_request);
+    let step = i64::from(!lost(update));
+    draft.events.push(events::stack::update_failure(&status.message));
+    LastUpdate {
+        state: update_state::FAILED.to_owned(),
+        message: status.message,
+        last_successful_commit: previous.map(|last| last.last_successful_commit.clone()).unwrap_or_default(),
+        permalink: status.permalink,
+        failures: same.map_or(0, |last| last.failures + step),
+        ..result(draft, current, update)
+    }
+}
+
+fn success(facts: &Facts, draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> Decision<LastUpdate> {
+    let status = update.status.clone().unwrap_or_default();
+    if !status.outputs.is_empty() {
+        draft.status.outputs = Some(facts.outputs(&status.outputs)?.cloned().unwrap_or_default());
+    } else if update.spec.update_type.as_deref() == Some(update_type::UP) {
+        draft.status.outputs = None;
+    }
+    if status.project_info.is_some() {
+        draft.status.project_info = status.project_info;
+    }
+    draft.events.push(events::stack::updated());
+    Ok(LastUpdate {
+        state: update_state::SUCCEEDED.to_owned(),
+        last_successful_commit: current.commit.clone(),
+        permalink: status.permalink,
+        ..result(draft, current, update)
+    })
+}
+
+/// What both have in common.
+fn result(draft: &Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate {
+    LastUpdate {
+        generation: current.generation,
+        reconcile_request: current.reconcile_request.clone(),
+        name: current.name.clone(),
+        update_type: update.spec.update_type.clone().unwrap_or_default(),
+        last_attempted_commit: current.commit.clone(),
+        last_resync_time: Some(Time(whole_second(draft.now))),
+        ..LastUpdate::default()
+    }
+}
+
+fn complete(update: &Update) -> bool {
+    let generation = update.metadata.generation.unwrap_or_default();
+    update.status.as_ref().is_some_and(|status| {
+        status.observed_generation == generation && is_true(&status.conditions, ConditionType::COMPLETE)
+    })
+}
+
+fn failed(update: &Update) -> bool {
+    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::FAILED))
+}
+
+/// The operation was lost with its pod, or never began: that says nothing about the Stack.
+fn lost(update: &Update) -> bool {
+    let conditions = update.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    find(conditions, ConditionType::FAILED).is_some_and(|failed| {
+        [update_reason::ABORTED, update_reason::CANCELED].iter().any(|reason| failed.reason == reason.as_str())
+    })
+}
+
+fn held(update: &Update) -> bool {
+    update.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
+}
+
+fn owned_by(update: &Update, draft: &Draft) -> bool {
+    let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|owner| Some(&owner.uid) == draft.stack.metadata.uid.as_ref())
+}
+
+fn target(update: &Update) -> Target {
+    Target {
+        kind: Kind::Update,
+        name: update.metadata.name.clone().unwrap_or_default(),
+        uid: update.metadata.uid.clone().unwrap_or_default(),
+        resource_version: update.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

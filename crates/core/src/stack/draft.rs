@@ -1,0 +1,128 @@
+//! The Stack's status as this reconcile would leave it, and what goes with it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pko_api::{
+    Stack, annotations,
+    events::{self, Event},
+    finalizers,
+    reasons::{Reason, stack as reason},
+    stack::StackStatus,
+};
+
+use crate::{
+    effect::{Effect, Status, Target},
+    facts::Facts,
+    outcome::{Outcome, stack_conditions},
+    seen::{Kind, annotation},
+    step::{Decision, Step, Then},
+};
+
+/// How long a watch that lags behind is given, unless it catches up earlier.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// A status in the making. Nothing is written before the whole of it is known.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub(super) stack: &'a Stack,
+    pub(super) now: Timestamp,
+    pub(super) status: StackStatus,
+    /// Updates whose results are in the status, or were before: they may go once it is written.
+    pub(super) release: Vec<Target>,
+    pub(super) events: Vec<Event>,
+    /// Why an update is needed.
+    pub(super) trigger: String,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(stack: &'a Stack, now: Timestamp) -> Self {
+        let mut status = stack.status.clone().unwrap_or_default();
+        status.observed_generation = stack.metadata.generation.unwrap_or_default();
+        status.observed_reconcile_request = request(stack);
+        Self { stack, now, status, release: Vec::new(), events: Vec::new(), trigger: String::new() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.stack.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(super) const fn deleting(&self) -> bool {
+        self.stack.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether our finalizer is on the Stack.
+    pub(super) fn held(&self) -> bool {
+        self.stack.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            kind: Kind::Stack,
+            name: self.name().to_owned(),
+            uid: self.stack.metadata.uid.clone().unwrap_or_default(),
+            resource_version: self.stack.metadata.resource_version.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Goes on only if the Stack is as it was read: for writes to other objects, which its version does not guard.
+    pub(super) fn fresh(&self, facts: &Facts) -> Decision<()> {
+        let live = facts.live_stack(self.name())?;
+        if live.is_some_and(|live| live.metadata.resource_version == self.stack.metadata.resource_version) {
+            return Ok(());
+        }
+        Err(Step::Do { effects: Vec::new(), then: Then::Requeue(CATCH_UP) })
+    }
+
+    /// Whether there is anything that a write has to say.
+    pub(super) fn changed(&self) -> bool {
+        self.stack.status.as_ref() != Some(&self.status)
+    }
+
+    /// The end of a reconcile: the status if it changed, then what depends on its being written.
+    pub(super) fn settle(&mut self, outcome: &Outcome, more: Vec<Effect>, then: Then) -> Step {
+        self.status.conditions = stack_conditions(&self.status.conditions, outcome, self.now);
+        let mut effects = Vec::new();
+        if self.changed() {
+            let status = Status::Stack(Box::new(self.status.clone()));
+            effects.push(Effect::Status { on: self.target(), status });
+        }
+        effects.extend(self.release.drain(..).map(|on| Effect::ReleaseUpdate { on }));
+        effects.extend(more);
+        let on = self.target();
+        effects.extend(self.events.drain(..).map(|event| Effect::Publish { on: on.clone(), event }));
+        Step::Do { effects, then }
+    }
+
+    /// Waits, and says for what.
+    pub(super) fn reconciling(
+        &mut self,
+        reason: Reason,
+        message: impl Into<String>,
+        more: Vec<Effect>,
+        look_again: Duration,
+    ) -> Step {
+        let outcome = Outcome::Reconciling { reason, message: message.into() };
+        self.settle(&outcome, more, Then::Requeue(look_again))
+    }
+
+    /// Cannot go on, and says why.
+    pub(super) fn stalled(&mut self, reason: Reason, message: impl Into<String>, then: Then) -> Step {
+        self.settle(&Outcome::Stalled { reason, message: message.into() }, Vec::new(), then)
+    }
+
+    /// The spec has to be changed. Said in an event only when the condition does not say it yet.
+    pub(super) fn spec_invalid(&mut self, message: &str) -> Step {
+        let before = self.status.conditions.clone();
+        let outcome = Outcome::Stalled { reason: reason::SPEC_INVALID, message: message.to_owned() };
+        if stack_conditions(&before, &outcome, self.now) != before {
+            self.events.push(events::stack::config_invalid(message));
+        }
+        self.settle(&outcome, Vec::new(), Then::AwaitChange)
+    }
+}
+
+/// The user's request for a fresh update, empty if there is none.
+pub(super) fn request(stack: &Stack) -> String {
+    annotation(&stack.metadata, annotations::RECONCILIATION_REQUEST).unwrap_or_default()
+}

@@ -1,0 +1,111 @@
+//! Brings the Workspace to where an update can run in it, and starts the update.
+
+use std::time::Duration;
+
+use pko_api::{
+    Workspace, annotations,
+    conditions::{ConditionType, find, is_true},
+    events,
+    messages::stack as message,
+    names,
+    reasons::{stack as reason, workspace as workspace_reason},
+    stack::CurrentUpdate,
+    update::update_type,
+};
+use serde_json::Value;
+
+use super::{draft::Draft, finalize, plan};
+use crate::{
+    covers::covers,
+    effect::Effect,
+    facts::Facts,
+    outcome::Outcome,
+    seen::{annotation, controller_uid},
+    step::{Decision, Step, Then},
+};
+
+/// A Workspace that becomes ready, or stalls, wakes its Stack; this is for a watch that missed it.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// A Workspace that has to go first goes soon.
+const IN_THE_WAY: Duration = Duration::from_secs(5);
+
+/// The Stack's Workspace once it is as planned and ready; until then, applies it and waits.
+pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: &Workspace) -> Decision<&'f Workspace> {
+    let name = planned.metadata.name.as_deref().unwrap_or_default();
+    let found = facts.cached_workspace(name)?;
+    if let Some(workspace) = found
+        && in_the_way(workspace, draft)
+    {
+        return Err(waiting(draft, Vec::new(), IN_THE_WAY));
+    }
+    let Some(workspace) = found.filter(|workspace| as_planned(workspace, planned)) else {
+        draft.fresh(facts)?;
+        let uid = found.and_then(|workspace| workspace.metadata.uid.clone());
+        let apply = Effect::ApplyWorkspace { workspace: Box::new(planned.clone()), uid };
+        return Err(waiting(draft, vec![apply], LOOK_AGAIN));
+    };
+    let status = workspace.status.clone().unwrap_or_default();
+    let current = status.observed_generation == workspace.metadata.generation.unwrap_or_default();
+    if current && is_true(&status.conditions, ConditionType::READY) {
+        return Ok(workspace);
+    }
+    if current && let Some(stalled) = find(&status.conditions, ConditionType::STALLED).filter(|c| c.status == "True") {
+        if draft.deleting() && draft.status.last_update.is_none() && draft.status.current_update.is_none() {
+            // No update was ever begun: there is nothing to destroy.
+            return Err(finalize::release(draft));
+        }
+        let why = if stalled.reason == workspace_reason::INCOMPATIBLE_CONFIGURATION.as_str() {
+            reason::PULUMI_VERSION_TOO_LOW
+        } else {
+            reason::WORKSPACE_FAILED
+        };
+        let text = message::workspace_stalled(&stalled.reason, &stalled.message);
+        return Err(draft.stalled(why, text, Then::Requeue(LOOK_AGAIN)));
+    }
+    Err(waiting(draft, Vec::new(), LOOK_AGAIN))
+}
+
+/// Plans an Update in the status, on the version of the Stack that was read, and creates it. After a crash between the
+/// two, or when nobody knows whether it was created, the plan is found again and the same Update is created.
+pub(super) fn update(draft: &mut Draft, workspace: &Workspace, commit: String) -> Decision<Step> {
+    let of_type = if draft.deleting() {
+        update_type::DESTROY
+    } else if draft.stack.spec.preview {
+        update_type::PREVIEW
+    } else {
+        update_type::UP
+    };
+    let planned_before = draft.status.current_update.clone();
+    let plan = planned_before.clone().unwrap_or_else(|| CurrentUpdate {
+        generation: draft.status.observed_generation,
+        reconcile_request: draft.status.observed_reconcile_request.clone(),
+        name: names::update(draft.name(), u64::try_from(draft.now.as_millisecond()).unwrap_or_default()),
+        commit,
+    });
+    if planned_before.is_none() {
+        draft.events.push(events::stack::update_detected(&draft.trigger));
+    }
+    let update = plan::update(draft.stack, workspace, &plan.name, of_type, &draft.trigger)
+        .map_err(|invalid| draft.spec_invalid(&invalid.message))?;
+    draft.status.current_update = Some(plan);
+    let outcome =
+        Outcome::Reconciling { reason: reason::STACK_PROCESSING, message: message::BEING_PROCESSED.to_owned() };
+    Ok(draft.settle(&outcome, vec![Effect::CreateUpdate(Box::new(update))], Then::Requeue(LOOK_AGAIN)))
+}
+
+fn waiting(draft: &mut Draft, more: Vec<Effect>, look_again: Duration) -> Step {
+    draft.reconciling(reason::STACK_PROCESSING, message::WAITING_FOR_WORKSPACE, more, look_again)
+}
+
+/// A Workspace that goes away, or belongs to another: perhaps to a Stack of this name that was deleted.
+fn in_the_way(workspace: &Workspace, draft: &Draft) -> bool {
+    let owner = controller_uid(&workspace.metadata);
+    workspace.metadata.deletion_timestamp.is_some() || owner.is_some_and(|uid| Some(uid) != draft.stack.metadata.uid)
+}
+
+/// What was applied last is what would be applied now, and it is still there.
+fn as_planned(workspace: &Workspace, planned: &Workspace) -> bool {
+    let hash = |workspace: &Workspace| annotation(&workspace.metadata, annotations::APPLIED_HASH);
+    let spec = |workspace: &Workspace| serde_json::to_value(&workspace.spec).unwrap_or(Value::Null);
+    hash(workspace) == hash(planned) && covers(&spec(workspace), &spec(planned))
+}

@@ -1,0 +1,209 @@
+//! An Update's reconcile: start its operation once, follow it, report its end, and go in time.
+
+use std::time::Duration;
+
+use pko_api::{
+    Checked, Stack, Update, Workspace,
+    conditions::{ConditionType, find, is_true},
+    events, finalizers, names,
+    reasons::{Reason, update as reason},
+    update::{UpdateRun, update_type},
+};
+
+use super::{
+    operation::operation,
+    report::{Report, Waiting},
+};
+use crate::{
+    ask::{RunAnswer, RunSeen, RunState},
+    effect::{Effect, Target},
+    facts::Facts,
+    seen::{Kind, PodRef, controller_uid},
+    step::{Decision, Step, Then},
+};
+
+/// What is waited for wakes the Update; this is for a watch that missed it.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How soon an agent that does not answer is asked again.
+const SILENT: Duration = Duration::from_secs(5);
+/// How soon a Stack is looked at again that has not taken hold of its Update.
+const NOT_HELD: Duration = Duration::from_secs(5);
+
+/// What comes next for an Update.
+pub fn decide(facts: &Facts) -> Decision<Step> {
+    let Some(update) = facts.object.as_ref().and_then(|object| object.update()) else { return Ok(Step::done()) };
+    let report = Report::new(update, facts.now);
+    let status = report.status();
+    if is_true(&status.conditions, ConditionType::COMPLETE) {
+        return ended(facts, update);
+    }
+    match &status.run {
+        Some(run) => follow(facts, update, report, run),
+        None => begin(facts, update, report),
+    }
+}
+
+/// Before the operation starts: everything that may still stop it.
+fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
+    if is_true(&report.status().conditions, ConditionType::PROGRESSING) {
+        // Begun by an operator whose runs do not outlive it.
+        return Ok(report.aborted("the operator that ran this update went away before it ended"));
+    }
+    if update.metadata.deletion_timestamp.is_some() || controller_uid(&update.metadata).is_none() {
+        return Ok(report.canceled());
+    }
+    if let Some(owner) = stack_name(update)
+        && !held(update)
+    {
+        // Until its Stack holds it, it could vanish while it runs, and its result with it.
+        let planned = facts.live_stack(&owner)?.is_some_and(|stack| owns(stack, update) && plans(stack, update));
+        return Ok(if planned { report.unchanged(NOT_HELD) } else { report.canceled() });
+    }
+    let operation = match operation(&update.spec) {
+        Ok(operation) => operation,
+        Err(problem) => return Ok(report.failed(&reason::UNKNOWN, &problem)),
+    };
+    let name = update.spec.workspace_name.clone().unwrap_or_default();
+    // The watch may be behind the Stack that made this Update, so what it says is not enough to start.
+    let Some(workspace) = facts.live_workspace(&name)? else {
+        return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_FOUND), LOOK_AGAIN));
+    };
+    let pod = if ready(workspace) { facts.live_pod(&names::pod(&name))? } else { None };
+    let pod = pod.filter(|pod| pod.initialized && !pod.deleting && pod.running_since.is_some());
+    let Some(pod) = pod.and_then(|pod| pod.agent()) else {
+        return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_READY), LOOK_AGAIN));
+    };
+    let run_id = update.metadata.uid.clone().unwrap_or_default();
+    if let RunAnswer::Silent { why } | RunAnswer::Refused { message: why, .. } = facts.run(&pod, &run_id)? {
+        let waiting = Waiting { reason: reason::TRANSIENT_FAILURE, message: why.clone() };
+        let told = report.says(&waiting);
+        let mut step = report.waiting(&waiting, SILENT);
+        if !told && let Step::Do { effects, .. } = &mut step {
+            effects.push(Effect::Publish {
+                on: of_workspace(workspace),
+                event: events::workspace::connection_failure(why),
+            });
+        }
+        return Ok(step);
+    }
+    // Written before the start, so that whoever comes next looks for the run in this pod.
+    report.runs_in(UpdateRun { pod_uid: pod.uid.clone() });
+    Ok(report.progressing(None, "", vec![Effect::StartUpdate { pod, run_id, operation }], LOOK_AGAIN))
+}
+
+/// The operation was given to a pod: it is there, it ended, or it is gone with the pod.
+fn follow(facts: &Facts, update: &Update, mut report: Report, run: &UpdateRun) -> Decision<Step> {
+    let name = names::pod(update.spec.workspace_name.as_deref().unwrap_or_default());
+    let same = |pod: &&crate::seen::PodSeen| pod.uid == run.pod_uid && !pod.ended;
+    let pod = match facts.cached_pod(&name)?.filter(same) {
+        Some(pod) => pod,
+        None => match facts.live_pod(&name)?.filter(same) {
+            Some(pod) => pod,
+            None => return Ok(report.aborted("the workspace pod in which this update ran is gone")),
+        },
+    };
+    let run_id = update.metadata.uid.clone().unwrap_or_default();
+    let Some(pod) = pod.agent() else {
+        return Ok(report.progressing(None, "the workspace pod has no address", Vec::new(), SILENT));
+    };
+    match facts.run(&pod, &run_id)? {
+        RunAnswer::Silent { why } => {
+            // Silence is no end: the operation may well be going on.
+            let text = format!("no answer from the agent in pod {}: {why}", pod.name);
+            Ok(report.progressing(None, &text, Vec::new(), SILENT))
+        }
+        RunAnswer::Refused { code, message } => {
+            let text = format!("the agent in pod {} refuses us, {code}: {message}", pod.name);
+            Ok(report.progressing(None, &text, Vec::new(), SILENT))
+        }
+        RunAnswer::Unknown => {
+            let operation = match operation(&update.spec) {
+                Ok(operation) => operation,
+                Err(problem) => return Ok(report.failed(&reason::UNKNOWN, &problem)),
+            };
+            Ok(report.progressing(None, "", vec![Effect::StartUpdate { pod, run_id, operation }], LOOK_AGAIN))
+        }
+        RunAnswer::Known(run) => match &run.state {
+            RunState::Running(_) => Ok(report.progressing(run.start_time, "", Vec::new(), LOOK_AGAIN)),
+            RunState::Succeeded => Ok(succeeded(update, report, &pod, run)),
+            RunState::Failed(failure) => {
+                report.ran(run);
+                Ok(report.failed(&Reason::reported(&failure.reason), &failure.message))
+            }
+        },
+    }
+}
+
+fn succeeded(update: &Update, mut report: Report, pod: &PodRef, run: &RunSeen) -> Step {
+    report.ran(run);
+    let mut before = Vec::new();
+    if run.outputs > 0 && update.spec.update_type.as_deref() == Some(update_type::UP) {
+        let update = report.target();
+        report.left_outputs(names::outputs_secret(&update.name));
+        before.push(Effect::StoreOutputs { pod: pod.clone(), run_id: run.run_id.clone(), update });
+    }
+    report.succeeded(&run.message, before)
+}
+
+/// After its end an Update stays for its time, and as long as its Stack holds it.
+fn ended(facts: &Facts, update: &Update) -> Decision<Step> {
+    let report = Report::new(update, facts.now);
+    if update.metadata.deletion_timestamp.is_some() {
+        if let Some(owner) = stack_name(update)
+            && held(update)
+            && !facts.live_stack(&owner)?.is_some_and(|stack| owns(stack, update))
+        {
+            // Its Stack went without letting it go.
+            let effects = vec![Effect::ReleaseUpdate { on: report.target() }];
+            return Ok(Step::Do { effects, then: Then::AwaitChange });
+        }
+        return Ok(Step::done());
+    }
+    let Some(ttl) = update.spec.ttl_after_completed.as_ref().and_then(Checked::good) else { return Ok(Step::done()) };
+    let since = find(&report.status().conditions, ConditionType::COMPLETE).map(|c| c.last_transition_time.0);
+    let age = since.and_then(|since| Duration::try_from(facts.now.duration_since(since)).ok()).unwrap_or_default();
+    let Some(left) = ttl.to_std().checked_sub(age).filter(|left| !left.is_zero()) else {
+        let on = report.target();
+        let event = Effect::Publish { on: on.clone(), event: events::update::expired() };
+        return Ok(Step::Do { effects: vec![Effect::DeleteUpdate { on }, event], then: Then::AwaitChange });
+    };
+    Ok(Step::Do { effects: Vec::new(), then: Then::Requeue(left) })
+}
+
+fn ready(workspace: &Workspace) -> bool {
+    workspace.metadata.deletion_timestamp.is_none()
+        && workspace.status.as_ref().is_some_and(|status| {
+            status.observed_generation == workspace.metadata.generation.unwrap_or_default()
+                && is_true(&status.conditions, ConditionType::READY)
+        })
+}
+
+/// The Stack that made the Update, if one did.
+fn stack_name(update: &Update) -> Option<String> {
+    let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone())
+}
+
+fn owns(stack: &Stack, update: &Update) -> bool {
+    let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
+}
+
+/// Whether the Stack still waits for this Update.
+fn plans(stack: &Stack, update: &Update) -> bool {
+    let current = stack.status.as_ref().and_then(|status| status.current_update.as_ref());
+    current.is_some_and(|current| Some(&current.name) == update.metadata.name.as_ref())
+}
+
+fn held(update: &Update) -> bool {
+    update.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
+}
+
+fn of_workspace(workspace: &Workspace) -> Target {
+    Target {
+        kind: Kind::Workspace,
+        name: workspace.metadata.name.clone().unwrap_or_default(),
+        uid: workspace.metadata.uid.clone().unwrap_or_default(),
+        resource_version: workspace.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

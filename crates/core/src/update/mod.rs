@@ -1,0 +1,7 @@
+//! Decisions about Updates.
+
+mod decide;
+mod operation;
+mod report;
+
+pub use decide::decide;

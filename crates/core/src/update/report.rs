@@ -1,0 +1,183 @@
+//! The Update's status as this reconcile would leave it. Its three conditions are set together, here only.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::{
+    Checked, Update,
+    conditions::{ConditionStatus, ConditionType, find},
+    events,
+    reasons::{Reason, update as reason},
+    update::{UpdateRun, UpdateStatus},
+};
+
+use crate::{
+    ask::RunSeen,
+    conditions::{condition, shortened, whole_second},
+    effect::{Effect, Status, Target},
+    seen::Kind,
+    step::{Step, Then},
+};
+
+/// A status in the making.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    update: &'a Update,
+    now: Timestamp,
+    status: UpdateStatus,
+}
+
+/// Why an operation has not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+impl Waiting {
+    pub(super) const fn new(reason: Reason) -> Self {
+        Self { reason, message: String::new() }
+    }
+}
+
+/// The three conditions, each with its reason.
+type Triple<'r> = [(bool, &'r Reason); 3];
+
+impl<'a> Report<'a> {
+    pub(super) fn new(update: &'a Update, now: Timestamp) -> Self {
+        Self { update, now, status: update.status.clone().unwrap_or_default() }
+    }
+
+    pub(super) fn status(&self) -> UpdateStatus {
+        self.status.clone()
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            kind: Kind::Update,
+            name: self.update.metadata.name.clone().unwrap_or_default(),
+            uid: self.update.metadata.uid.clone().unwrap_or_default(),
+            resource_version: self.update.metadata.resource_version.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Records the pod to which the operation is given.
+    pub(super) fn runs_in(&mut self, run: UpdateRun) {
+        self.status.run = Some(run);
+    }
+
+    /// Takes over what a run that ended says about itself.
+    pub(super) fn ran(&mut self, run: &RunSeen) {
+        let time = |time: Option<Timestamp>| time.map(|time| Time(whole_second(time)));
+        self.status.start_time = time(run.start_time).or_else(|| self.status.start_time.clone());
+        self.status.end_time = time(run.end_time);
+        self.status.permalink.clone_from(&run.permalink);
+        self.status.project_info.clone_from(&run.project_info);
+    }
+
+    /// Names the Secret with the outputs.
+    pub(super) fn left_outputs(&mut self, secret: String) {
+        self.status.outputs = secret;
+    }
+
+    /// Whether the status says already what is waited for.
+    pub(super) fn says(&self, waiting: &Waiting) -> bool {
+        find(&self.status.conditions, ConditionType::PROGRESSING)
+            .is_some_and(|found| found.reason == waiting.reason.as_str())
+    }
+
+    /// Waits without anything new to say.
+    pub(super) fn unchanged(&self, look_again: Duration) -> Step {
+        Step::Do { effects: Vec::new(), then: Then::Requeue(look_again) }
+    }
+
+    /// The operation cannot begin yet.
+    pub(super) fn waiting(&mut self, waiting: &Waiting, look_again: Duration) -> Step {
+        let triple = [(false, &waiting.reason), (false, &reason::PROGRESSING), (false, &reason::PROGRESSING)];
+        self.write(&triple, &waiting.message, Vec::new(), Vec::new(), Then::Requeue(look_again))
+    }
+
+    /// The operation was given to its pod. What is not as it should be is said in the condition.
+    pub(super) fn progressing(
+        &mut self,
+        since: Option<Timestamp>,
+        message: &str,
+        after: Vec<Effect>,
+        look_again: Duration,
+    ) -> Step {
+        if let Some(since) = since {
+            self.status.start_time = Some(Time(whole_second(since)));
+        }
+        let triple = [(true, &reason::PROGRESSING), (false, &reason::PROGRESSING), (false, &reason::PROGRESSING)];
+        self.write(&triple, message, Vec::new(), after, Then::Requeue(look_again))
+    }
+
+    /// The operation did what it was asked.
+    pub(super) fn succeeded(&mut self, message: &str, before: Vec<Effect>) -> Step {
+        message.clone_into(&mut self.status.message);
+        let spec = &self.update.spec;
+        let event = events::update::succeeded(
+            spec.update_type.as_deref().unwrap_or_default(),
+            spec.stack_name.as_deref().unwrap_or_default(),
+        );
+        let triple = [(false, &reason::COMPLETE), (false, &reason::UPDATE_SUCCEEDED), (true, &reason::UPDATED)];
+        let event = Effect::Publish { on: self.target(), event };
+        self.write(&triple, "", before, vec![event], self.expiry())
+    }
+
+    /// The operation failed.
+    pub(super) fn failed(&mut self, why: &Reason, message: &str) -> Step {
+        let triple = [(false, &reason::COMPLETE), (true, why), (true, &reason::UPDATED)];
+        self.lost(&triple, message)
+    }
+
+    /// The operation was lost while it ran.
+    pub(super) fn aborted(&mut self, message: &str) -> Step {
+        let triple = [(false, &reason::FAILED), (true, &reason::ABORTED), (true, &reason::FAILED)];
+        self.lost(&triple, message)
+    }
+
+    /// The operation never began, and will not.
+    pub(super) fn canceled(&mut self) -> Step {
+        let triple = [(false, &reason::FAILED), (true, &reason::CANCELED), (true, &reason::FAILED)];
+        self.write(&triple, "", Vec::new(), Vec::new(), self.expiry())
+    }
+
+    fn lost(&mut self, triple: &Triple, message: &str) -> Step {
+        shortened(message).clone_into(&mut self.status.message);
+        let spec = &self.update.spec;
+        let event = events::update::failed(
+            spec.update_type.as_deref().unwrap_or_default(),
+            spec.stack_name.as_deref().unwrap_or_default(),
+        );
+        let event = Effect::Publish { on: self.target(), event };
+        self.write(triple, "", Vec::new(), vec![event], self.expiry())
+    }
+
+    /// When an Update that has just ended is to be deleted.
+    fn expiry(&self) -> Then {
+        let ttl = self.update.spec.ttl_after_completed.as_ref().and_then(Checked::good);
+        ttl.map_or(Then::AwaitChange, |ttl| Then::Requeue(ttl.to_std()))
+    }
+
+    fn write(&mut self, triple: &Triple, message: &str, before: Vec<Effect>, after: Vec<Effect>, then: Then) -> Step {
+        let kinds = [ConditionType::PROGRESSING, ConditionType::FAILED, ConditionType::COMPLETE];
+        let previous = std::mem::take(&mut self.status.conditions);
+        for (kind, (holds, why)) in kinds.into_iter().zip(triple) {
+            let status = if *holds { ConditionStatus::True } else { ConditionStatus::False };
+            let text = if kind == ConditionType::PROGRESSING { message } else { "" };
+            let mut next = condition(&previous, kind, status, why, text, self.now);
+            next.observed_generation = self.update.metadata.generation;
+            self.status.conditions.push(next);
+        }
+        self.status.observed_generation = self.update.metadata.generation.unwrap_or_default();
+        let mut effects = before;
+        if self.update.status.as_ref() != Some(&self.status) {
+            let status = Status::Update(Box::new(self.status.clone()));
+            effects.push(Effect::Status { on: self.target(), status });
+        }
+        effects.extend(after);
+        Step::Do { effects, then }
+    }
+}

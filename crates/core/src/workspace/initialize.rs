@@ -1,0 +1,118 @@
+//! Makes a pod ready for operations, as a run of its agent: dependencies, stacks, configuration.
+
+use std::time::Duration;
+
+use pko_api::{
+    events,
+    messages::workspace as message,
+    names,
+    reasons::{Reason, workspace as reason},
+};
+
+use super::report::Report;
+use crate::{
+    ask::{Failure, Phase, RunAnswer, RunSeen, RunState},
+    effect::{Effect, Init},
+    facts::Facts,
+    seen::{PodRef, PodSeen},
+    step::{Decision, Step, Then},
+};
+
+/// The end of a run wakes its Workspace; this is for a stream that broke.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// An agent that has just been started is given this long to answer, and is asked this often.
+const START_UP: Duration = Duration::from_secs(10);
+const STARTING: Duration = Duration::from_millis(100);
+/// How soon an agent that does not answer, or refuses us, is asked again.
+const SILENT: Duration = Duration::from_secs(5);
+/// When what failed is tried again: a registry or a backend may be back.
+const RETRY: Duration = Duration::from_mins(5);
+
+/// A run that ended with its container, whose next attempt need not wait.
+const INTERRUPTED: &str = "Interrupted";
+
+/// The pod was made ready before.
+pub(super) fn ready(facts: &Facts, report: &mut Report, pod: &PodSeen) -> Decision<Step> {
+    let mut version = report.pulumi_version();
+    if version.is_empty()
+        && let Some(agent) = pod.agent()
+        && let RunAnswer::Known(run) = facts.latest_run(&agent, &prefix(&agent))?
+    {
+        version.clone_from(&run.pulumi_version);
+    }
+    Ok(report.ready(names::agent_address(&facts.key.name, &facts.key.namespace), version, Vec::new(), Vec::new()))
+}
+
+/// Starts the run, follows it, reports its end, and tries again what may work later.
+pub(super) fn run(facts: &Facts, report: &mut Report, pod: &PodSeen) -> Decision<Step> {
+    let Some(agent) = pod.agent() else { return Ok(report.no_pod(None, SILENT)) };
+    match facts.latest_run(&agent, &prefix(&agent))? {
+        RunAnswer::Silent { why } => Ok(silent(facts, report, pod, why)),
+        RunAnswer::Refused { code, message } => {
+            let event = events::workspace::connection_failure(message);
+            Ok(report.not_ready_with(&Reason::reported(code), message, event, Then::Requeue(SILENT)))
+        }
+        RunAnswer::Unknown => Ok(start(report, agent, 1)),
+        RunAnswer::Known(run) => match &run.state {
+            RunState::Running(Phase::Installing) => {
+                let then = Then::Requeue(LOOK_AGAIN);
+                Ok(report.not_ready(&reason::INSTALLING, message::INSTALLING, Vec::new(), then))
+            }
+            RunState::Running(_) => {
+                let then = Then::Requeue(LOOK_AGAIN);
+                Ok(report.not_ready(&reason::INITIALIZING, message::INITIALIZING, Vec::new(), then))
+            }
+            RunState::Succeeded => Ok(succeeded(facts, report, agent, run)),
+            RunState::Failed(failure) => Ok(failed(facts, report, agent, run, failure)),
+        },
+    }
+}
+
+fn silent(facts: &Facts, report: &mut Report, pod: &PodSeen, why: &str) -> Step {
+    let up = pod.running_since.and_then(|since| Duration::try_from(facts.now.duration_since(since)).ok());
+    if up.unwrap_or_default() < START_UP {
+        return report.no_pod(None, STARTING);
+    }
+    let event = events::workspace::connection_failure(why);
+    report.not_ready_with(&reason::CONNECTION_FAILED, why, event, Then::Requeue(SILENT))
+}
+
+fn start(report: &mut Report, pod: PodRef, attempt: u32) -> Step {
+    let spec = report.spec();
+    let init = Init { stacks: spec.stacks.clone(), skip_install: spec.project_info.is_some() };
+    let run_id = format!("{}{attempt}", prefix(&pod));
+    let effects = vec![Effect::StartInit { pod, run_id, init }];
+    report.not_ready(&reason::INSTALLING, message::INSTALLING, effects, Then::Requeue(LOOK_AGAIN))
+}
+
+fn succeeded(facts: &Facts, report: &mut Report, pod: PodRef, run: &RunSeen) -> Step {
+    let event = events::workspace::initialized(&pod.name);
+    let address = names::agent_address(&facts.key.name, &facts.key.namespace);
+    report.ready(address, run.pulumi_version.clone(), vec![Effect::MarkInitialized { pod }], vec![event])
+}
+
+fn failed(facts: &Facts, report: &mut Report, pod: PodRef, run: &RunSeen, failure: &Failure) -> Step {
+    let ended = run.end_time.and_then(|end| Duration::try_from(facts.now.duration_since(end)).ok());
+    let wait = RETRY.saturating_sub(ended.unwrap_or(RETRY));
+    if failure.reason == INTERRUPTED || wait.is_zero() {
+        return start(report, pod, attempt(&run.run_id) + 1);
+    }
+    let (why, event) = if failure.reason == reason::INCOMPATIBLE_CONFIGURATION.as_str() {
+        (reason::INCOMPATIBLE_CONFIGURATION, events::workspace::version_too_old(&run.pulumi_version))
+    } else if failure.reason == reason::INSTALLATION_FAILED.as_str() {
+        (reason::INSTALLATION_FAILED, events::workspace::installation_failure(&failure.message))
+    } else {
+        let event = events::workspace::stack_initialization_failure(&failure.stack, &failure.message);
+        (reason::INITIALIZATION_FAILED, event)
+    };
+    report.stalled(&why, &failure.message, Some(event), Then::Requeue(wait))
+}
+
+/// What the identifiers of all attempts in a pod begin with. A pod is made for one revision of a Workspace.
+fn prefix(pod: &PodRef) -> String {
+    format!("init.{}.", pod.uid)
+}
+
+fn attempt(run_id: &str) -> u32 {
+    run_id.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
