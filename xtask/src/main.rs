@@ -4,9 +4,11 @@
 mod archive;
 mod cluster;
 mod crds;
+mod demo;
 mod digest;
 mod host;
 mod image;
+mod install;
 mod packages;
 mod paths;
 mod progress;
@@ -29,6 +31,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the operator in a cluster, with a Program and a Stack to watch
+    Demo,
     /// Build or install the real parts that tests run against
     Tools(tools::Args),
     /// Start, stop or inspect the one-node cluster on this machine
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Demo => return demo::run(),
         Command::Tools(args) => tools::run(&args)?,
         Command::Cluster(args) => return cluster::run(&args),
         Command::Image(args) => image::run(&args)?,

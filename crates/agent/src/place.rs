@@ -9,10 +9,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Copies the running program to `agent` in a directory.
-pub(crate) fn copy_self(to: &Path) -> Result<()> {
+/// Copies the running program to `agent` in a directory, and leaves there the name under which it is a container's
+/// first process.
+pub fn copy_self(to: &Path) -> Result<()> {
     let own = std::env::current_exe().context("finding this program's own file")?;
-    copy_program(&own, &to.join("agent"))
+    copy_program(&own, &to.join("agent"))?;
+    link(Path::new("agent"), &to.join("tini"))
 }
 
 fn copy_program(from: &Path, to: &Path) -> Result<()> {
@@ -25,7 +27,7 @@ fn copy_program(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Makes `at` a symbolic link to `directory`, replacing a link that is already there.
-pub(crate) fn link(directory: &Path, at: &Path) -> Result<()> {
+pub fn link(directory: &Path, at: &Path) -> Result<()> {
     match fs::symlink_metadata(at) {
         Ok(found) if found.is_symlink() => {
             fs::remove_file(at).with_context(|| format!("replacing the link {}", at.display()))?;
@@ -55,7 +57,8 @@ mod tests {
         let copy = dir.join("agent");
         assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o755);
         assert_eq!(fs::metadata(&copy).unwrap().len(), fs::metadata(std::env::current_exe().unwrap()).unwrap().len());
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "nothing unfinished stays");
+        assert_eq!(fs::read_link(dir.join("tini")).unwrap(), Path::new("agent"));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "nothing unfinished stays");
         fs::remove_dir_all(dir).unwrap();
     }
 

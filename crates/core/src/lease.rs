@@ -83,20 +83,20 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn held_by(holder: &str) -> Option<LeaseSeen> {
-        Some(LeaseSeen { holder: holder.to_owned(), duration: seconds(15) })
+    fn held_by(holder: &str) -> LeaseSeen {
+        LeaseSeen { holder: holder.to_owned(), duration: seconds(15) }
     }
 
     #[rstest]
     #[case::nobody_has_led_here(None, 0, None, LeaseStep::Create)]
-    #[case::a_restarted_container_is_the_same_holder(held_by("me"), 0, None, LeaseStep::Hold { transition: false })]
-    #[case::a_leader_renews(held_by("me"), 2, Some(2), LeaseStep::Hold { transition: false })]
-    #[case::another_leads(held_by("other"), 3, None, LeaseStep::Wait(seconds(2)))]
-    #[case::the_wait_ends_with_the_lease(held_by("other"), 14, None, LeaseStep::Wait(seconds(1)))]
-    #[case::another_has_gone_silent(held_by("other"), 15, None, LeaseStep::Hold { transition: true })]
-    #[case::another_gave_it_up(held_by(""), 0, None, LeaseStep::Hold { transition: true })]
-    #[case::another_took_it_from_us(held_by("other"), 0, Some(3), LeaseStep::Lost)]
-    #[case::we_could_not_renew_in_time(held_by("me"), 10, Some(10), LeaseStep::Lost)]
+    #[case::a_restarted_container_is_the_same_holder(Some(held_by("me")), 0, None, LeaseStep::Hold { transition: false })]
+    #[case::a_leader_renews(Some(held_by("me")), 2, Some(2), LeaseStep::Hold { transition: false })]
+    #[case::another_leads(Some(held_by("other")), 3, None, LeaseStep::Wait(seconds(2)))]
+    #[case::the_wait_ends_with_the_lease(Some(held_by("other")), 14, None, LeaseStep::Wait(seconds(1)))]
+    #[case::another_has_gone_silent(Some(held_by("other")), 15, None, LeaseStep::Hold { transition: true })]
+    #[case::another_gave_it_up(Some(held_by("")), 0, None, LeaseStep::Hold { transition: true })]
+    #[case::another_took_it_from_us(Some(held_by("other")), 0, Some(3), LeaseStep::Lost)]
+    #[case::we_could_not_renew_in_time(Some(held_by("me")), 10, Some(10), LeaseStep::Lost)]
     #[case::someone_deleted_it_under_us(None, 0, Some(3), LeaseStep::Create)]
     fn the_lease(
         #[case] lease: Option<LeaseSeen>,

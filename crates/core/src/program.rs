@@ -26,7 +26,7 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
         return Ok(Step::done());
     }
     let Ok(packed) = facts.artifact()? else {
-        return Ok(Step::Do { effects: Vec::new(), then: Then::Requeue(LOOK_AGAIN) });
+        return Ok(Step::look_again(LOOK_AGAIN));
     };
     let generation = program.metadata.generation.unwrap_or_default();
     let (namespace, name) = (&facts.key.namespace, &facts.key.name);

@@ -30,4 +30,9 @@ impl Step {
     pub const fn done() -> Self {
         Self::Do { effects: Vec::new(), then: Then::AwaitChange }
     }
+
+    /// Nothing to do for that time, or until something changes.
+    pub const fn look_again(after: Duration) -> Self {
+        Self::Do { effects: Vec::new(), then: Then::Requeue(after) }
+    }
 }

@@ -1,4 +1,5 @@
 //! Decisions about Workspaces and Programs on hand-built facts.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
@@ -31,16 +32,16 @@ fn workspace() -> Workspace {
     workspace
 }
 
-fn hash() -> Option<String> {
-    Some(build::stateful_set(&workspace(), &settings()).unwrap().revision_hash)
+fn hash() -> String {
+    build::stateful_set(&workspace(), &settings()).unwrap().revision_hash
 }
 
 fn current_set() -> StatefulSetSeen {
-    StatefulSetSeen { revision_hash: hash(), ..stateful_set() }
+    StatefulSetSeen { revision_hash: Some(hash()), ..stateful_set() }
 }
 
 fn fresh_pod() -> PodSeen {
-    PodSeen { revision_hash: hash(), initialized: false, ..pod() }
+    PodSeen { revision_hash: Some(hash()), initialized: false, ..pod() }
 }
 
 fn world(workspace: Workspace) -> World {

@@ -1,1 +1,4 @@
-//! Tests on a real cluster with real Pulumi; they live in `tests/`, one file a feature.
+//! Tests on a real cluster with real Pulumi; they live in `tests/`, one file a feature. Here is what they share.
+
+#[cfg(feature = "cluster")]
+pub mod scene;

@@ -1,1 +1,25 @@
-//! Driving the Pulumi CLI. Nothing here knows gRPC or Kubernetes.
+//! Driving the Pulumi CLI: what it is called with, its processes, its events, its words. Nothing here knows gRPC or
+//! Kubernetes.
+
+mod calls;
+mod config;
+mod env_file;
+mod events;
+mod failure;
+mod operation;
+mod outputs;
+mod process;
+mod project;
+mod tail;
+mod version;
+
+pub use calls::Call;
+pub use config::{ConfigError, ConfigItem, ConfigStep, ConfigValue, plan as plan_config};
+pub use env_file::{BadEnvFile, parse as parse_env_file};
+pub use events::{EventLog, Summary};
+pub use failure::{Class, classify, describe, shorten};
+pub use operation::{Kind, Operation, Options};
+pub use outputs::{Output, compact, is_secret, outputs_of_cli};
+pub use process::{Cannot, Cli, Ended, Identity, Running, Wiring};
+pub use project::{NoProject, Project};
+pub use version::{BadVersion, ENVIRONMENTS, JSON_CONFIG, Version};

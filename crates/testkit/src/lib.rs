@@ -3,3 +3,4 @@
 
 #[cfg(feature = "cluster")]
 pub mod cluster;
+pub mod sim;

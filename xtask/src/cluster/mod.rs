@@ -11,6 +11,7 @@ mod sandbox;
 mod state;
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
@@ -115,6 +116,17 @@ impl Target {
             Self::Ours { cluster, .. } => cluster.state.kubeconfig(),
         }
     }
+
+    /// `PATH` with a kubectl in it.
+    pub(crate) fn path(&self) -> Result<OsString> {
+        let own = std::env::var_os("PATH").unwrap_or_default();
+        // A user with a cluster has a kubectl; building ours for it would take minutes.
+        if matches!(self, Self::Foreign(_)) && host::succeeds(Command::new("kubectl").args(["version", "--client"])) {
+            return Ok(own);
+        }
+        let path = [tools::dir("kubernetes")?].into_iter().chain(std::env::split_paths(&own));
+        Ok(std::env::join_paths(path)?)
+    }
 }
 
 pub(crate) struct Cluster {
@@ -136,6 +148,21 @@ impl Cluster {
     /// A file that lives as long as this cluster and remembers an image loaded into it.
     pub(crate) fn loaded_mark(&self, name: &str) -> PathBuf {
         self.state.dir().join(format!("loaded-{name}"))
+    }
+
+    /// A directory that this machine and the pods' node both see, for volumes; it goes with the cluster.
+    pub(crate) fn volumes(&self) -> PathBuf {
+        self.state.dir().join("volumes")
+    }
+
+    /// This machine, as pods reach it.
+    pub(crate) fn host_address(&self) -> String {
+        self.network.host()
+    }
+
+    /// The node, where DNS answers.
+    pub(crate) fn node_address(&self) -> String {
+        self.network.node()
     }
 
     /// Held by whoever starts, stops or uses the cluster.

@@ -49,6 +49,17 @@ pub(crate) fn ensure_loaded(target: &Target) -> Result<()> {
     deliver(&[operator(false)?, workspace()?], target)
 }
 
+/// The same as long as the operator's image that was built last has the same content.
+pub(crate) fn operator_digest() -> Result<String> {
+    let file = images_dir()?.join("operator.digest");
+    std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// The manager that went into the image for tests; static, so it runs on this machine as well.
+pub(crate) fn manager() -> PathBuf {
+    binaries_dir("quick").join("manager")
+}
+
 /// Loads archives into our cluster, or tells how to load them into another.
 fn deliver(archives: &[PathBuf], target: &Target) -> Result<()> {
     match target {
@@ -127,9 +138,17 @@ fn images_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
+fn rust_target() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+fn binaries_dir(profile: &str) -> PathBuf {
+    paths::root().join("target").join(rust_target()).join(profile)
+}
+
 /// Builds `manager` and `agent` statically for musl; returns the directory they are in.
 fn binaries(profile: &str) -> Result<PathBuf> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let target = rust_target();
     let installed =
         host::output(Command::new("rustup").current_dir(paths::root()).args(["target", "list", "--installed"]))
             .context("the images need rustup to add Rust's musl target")?;
@@ -159,7 +178,7 @@ fn binaries(profile: &str) -> Result<PathBuf> {
             .env(format!("CC_{}", target.replace('-', "_")), "musl-gcc"),
         &log,
     )?;
-    let dir = paths::root().join("target").join(&target).join(profile);
+    let dir = binaries_dir(profile);
     for binary in ["manager", "agent"] {
         let path = dir.join(binary);
         if !archive::is_static(&path)? {

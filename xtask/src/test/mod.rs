@@ -2,6 +2,7 @@
 //! `tests/l4_kubectl.rs` is L4; tests inside `src` are L0.
 
 mod checks;
+mod environment;
 mod report;
 mod targets;
 
@@ -17,12 +18,11 @@ use report::{Row, Tally};
 
 use crate::{
     cluster::Target,
-    host, image, paths,
+    image, paths,
     progress::{Step, run_logged},
-    tools,
 };
 
-/// The feature of tests that start one-node clusters themselves.
+/// The feature of tests that need this machine's one-node cluster: they reach into it, or start one themselves.
 const OWN_CLUSTER: &str = "own-cluster";
 
 #[derive(clap::Args)]
@@ -80,8 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Level::ALL.into_iter().filter(|l| args.levels.is_empty() || args.levels.contains(l)).collect();
     let targets = targets::all()?;
     // What earlier failures left would be taken for this run's.
-    if dumps().exists() {
-        std::fs::remove_dir_all(dumps())?;
+    let dumps = environment::dumps();
+    if dumps.exists() {
+        std::fs::remove_dir_all(dumps)?;
     }
     let mut target = None;
     let mut rows = Vec::new();
@@ -131,13 +132,15 @@ fn run_level(
             ));
         }
         if target.is_none() {
-            *target = Some(Target::get()?);
+            let found = Target::get()?;
+            environment::clear(&found)?;
+            *target = Some(found);
         }
         let target = target.as_ref().context("the cluster was just started")?;
         if level == Level::L5 {
             image::ensure_loaded(target)?;
         }
-        env = cluster_env(target)?;
+        env = environment::variables(target, level)?;
         if let Target::Foreign(_) = target {
             let all = chosen.len();
             chosen.retain(|t| !t.features.iter().any(|f| f == OWN_CLUSTER));
@@ -146,6 +149,9 @@ fn run_level(
                 "tests of the one-node cluster skipped: KUBECONFIG names another".clone_into(&mut note);
             }
         }
+    }
+    if level == Level::L3 {
+        env = environment::of_the_cli()?;
     }
     if level == Level::L0 && only.is_none() {
         tally += checks::run()?;
@@ -161,29 +167,6 @@ fn empty_log(name: &str) -> Result<PathBuf> {
     let log = logs.join(format!("{name}.log"));
     std::fs::write(&log, "")?;
     Ok(log)
-}
-
-/// Where failing tests leave what they saw.
-fn dumps() -> PathBuf {
-    paths::root().join("target/dumps")
-}
-
-/// What tests on a cluster find in their environment.
-fn cluster_env(target: &Target) -> Result<Vec<(&'static str, String)>> {
-    // A user with a cluster has a kubectl; building ours for it would take minutes.
-    let has_kubectl = host::succeeds(Command::new("kubectl").args(["version", "--client"]));
-    let mut path = match target {
-        Target::Foreign(_) if has_kubectl => Vec::new(),
-        _ => vec![tools::dir("kubernetes")?],
-    };
-    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    Ok(vec![
-        ("KUBECONFIG", target.kubeconfig().display().to_string()),
-        ("PATH", std::env::join_paths(path)?.into_string().ok().context("PATH is not text")?),
-        ("PKO_TEST_OPERATOR_IMAGE", image::OPERATOR.to_owned()),
-        ("PKO_TEST_WORKSPACE_IMAGE", image::WORKSPACE.to_owned()),
-        ("PKO_TEST_DUMPS", dumps().display().to_string()),
-    ])
 }
 
 fn cargo_test(

@@ -1,5 +1,8 @@
-//! Strategic merge: a partial object over a whole one, as `kubectl patch` and Kubernetes' apimachinery do it. Maps merge
-//! member by member; lists are replaced, unless the schema says by which member their items are told apart.
+//! Strategic merge: a partial object over a whole one, as `kubectl patch` and Kubernetes' apimachinery do it. Maps
+//! merge member by member; lists are replaced, unless the schema says by which member their items are told apart.
+//!
+//! Tighter than apimachinery in two things: what is new is taken without its nulls and directives at every depth, and
+//! an order is kept also where its list is replaced or empty.
 
 mod lists;
 mod maps;

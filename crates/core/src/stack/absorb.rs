@@ -124,11 +124,9 @@ fn result(draft: &Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate
     }
 }
 
+/// An end is an end: deleting the Update afterwards makes a new generation of it, which nothing will observe.
 fn complete(update: &Update) -> bool {
-    let generation = update.metadata.generation.unwrap_or_default();
-    update.status.as_ref().is_some_and(|status| {
-        status.observed_generation == generation && is_true(&status.conditions, ConditionType::COMPLETE)
-    })
+    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
 }
 
 fn failed(update: &Update) -> bool {

@@ -71,7 +71,7 @@ impl<'a> Draft<'a> {
         if live.is_some_and(|live| live.metadata.resource_version == self.stack.metadata.resource_version) {
             return Ok(());
         }
-        Err(Step::Do { effects: Vec::new(), then: Then::Requeue(CATCH_UP) })
+        Err(Step::look_again(CATCH_UP))
     }
 
     /// Whether there is anything that a write has to say.

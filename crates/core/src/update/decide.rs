@@ -18,7 +18,7 @@ use crate::{
     ask::{RunAnswer, RunSeen, RunState},
     effect::{Effect, Target},
     facts::Facts,
-    seen::{Kind, PodRef, controller_uid},
+    seen::{Kind, PodRef, PodSeen, controller_uid},
     step::{Decision, Step, Then},
 };
 
@@ -26,6 +26,9 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How soon an agent that does not answer is asked again.
 const SILENT: Duration = Duration::from_secs(5);
+/// How long an Update of a Stack may wait to begin. What it waits for may never come, because the Workspace would have
+/// to be another by now, and its Stack does not change the Workspace as long as the Update is under way.
+const PATIENCE: Duration = Duration::from_mins(5);
 /// How soon a Stack is looked at again that has not taken hold of its Update.
 const NOT_HELD: Duration = Duration::from_secs(5);
 
@@ -57,7 +60,7 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
     {
         // Until its Stack holds it, it could vanish while it runs, and its result with it.
         let planned = facts.live_stack(&owner)?.is_some_and(|stack| owns(stack, update) && plans(stack, update));
-        return Ok(if planned { report.unchanged(NOT_HELD) } else { report.canceled() });
+        return Ok(if planned { Step::look_again(NOT_HELD) } else { report.canceled() });
     }
     let operation = match operation(&update.spec) {
         Ok(operation) => operation,
@@ -65,16 +68,27 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
     };
     let name = update.spec.workspace_name.clone().unwrap_or_default();
     // The watch may be behind the Stack that made this Update, so what it says is not enough to start.
-    let Some(workspace) = facts.live_workspace(&name)? else {
+    let workspace = facts.live_workspace(&name)?;
+    let out_of_patience = stack_name(update).is_some() && age(update, facts) >= PATIENCE;
+    let Some(workspace) = workspace else {
+        if out_of_patience {
+            return Ok(report.gave_up());
+        }
         return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_FOUND), LOOK_AGAIN));
     };
     let pod = if ready(workspace) { facts.live_pod(&names::pod(&name))? } else { None };
     let pod = pod.filter(|pod| pod.initialized && !pod.deleting && pod.running_since.is_some());
-    let Some(pod) = pod.and_then(|pod| pod.agent()) else {
+    let Some(pod) = pod.and_then(PodSeen::agent) else {
+        if out_of_patience {
+            return Ok(report.gave_up());
+        }
         return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_READY), LOOK_AGAIN));
     };
     let run_id = update.metadata.uid.clone().unwrap_or_default();
     if let RunAnswer::Silent { why } | RunAnswer::Refused { message: why, .. } = facts.run(&pod, &run_id)? {
+        if out_of_patience {
+            return Ok(report.gave_up());
+        }
         let waiting = Waiting { reason: reason::TRANSIENT_FAILURE, message: why.clone() };
         let told = report.says(&waiting);
         let mut step = report.waiting(&waiting, SILENT);
@@ -94,7 +108,7 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
 /// The operation was given to a pod: it is there, it ended, or it is gone with the pod.
 fn follow(facts: &Facts, update: &Update, mut report: Report, run: &UpdateRun) -> Decision<Step> {
     let name = names::pod(update.spec.workspace_name.as_deref().unwrap_or_default());
-    let same = |pod: &&crate::seen::PodSeen| pod.uid == run.pod_uid && !pod.ended;
+    let same = |pod: &&PodSeen| pod.uid == run.pod_uid && !pod.ended;
     let pod = match facts.cached_pod(&name)?.filter(same) {
         Some(pod) => pod,
         None => match facts.live_pod(&name)?.filter(same) {
@@ -167,7 +181,12 @@ fn ended(facts: &Facts, update: &Update) -> Decision<Step> {
         let event = Effect::Publish { on: on.clone(), event: events::update::expired() };
         return Ok(Step::Do { effects: vec![Effect::DeleteUpdate { on }, event], then: Then::AwaitChange });
     };
-    Ok(Step::Do { effects: Vec::new(), then: Then::Requeue(left) })
+    Ok(Step::look_again(left))
+}
+
+fn age(update: &Update, facts: &Facts) -> Duration {
+    let made = update.metadata.creation_timestamp.as_ref().map_or(facts.now, |time| time.0);
+    Duration::try_from(facts.now.duration_since(made)).unwrap_or_default()
 }
 
 fn ready(workspace: &Workspace) -> bool {

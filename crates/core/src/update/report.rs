@@ -87,11 +87,6 @@ impl<'a> Report<'a> {
             .is_some_and(|found| found.reason == waiting.reason.as_str())
     }
 
-    /// Waits without anything new to say.
-    pub(super) fn unchanged(&self, look_again: Duration) -> Step {
-        Step::Do { effects: Vec::new(), then: Then::Requeue(look_again) }
-    }
-
     /// The operation cannot begin yet.
     pub(super) fn waiting(&mut self, waiting: &Waiting, look_again: Duration) -> Step {
         let triple = [(false, &waiting.reason), (false, &reason::PROGRESSING), (false, &reason::PROGRESSING)];
@@ -142,6 +137,12 @@ impl<'a> Report<'a> {
     pub(super) fn canceled(&mut self) -> Step {
         let triple = [(false, &reason::FAILED), (true, &reason::CANCELED), (true, &reason::FAILED)];
         self.write(&triple, "", Vec::new(), Vec::new(), self.expiry())
+    }
+
+    /// The operation could not begin for too long; its Stack sees to the Workspace, and tries again.
+    pub(super) fn gave_up(&mut self) -> Step {
+        let triple = [(false, &reason::FAILED), (true, &reason::CANCELED), (true, &reason::FAILED)];
+        self.lost(&triple, "the workspace did not become ready in time")
     }
 
     fn lost(&mut self, triple: &Triple, message: &str) -> Step {

@@ -82,5 +82,5 @@ fn fresh(facts: &Facts, workspace: &Workspace) -> Decision<()> {
     if live.is_some_and(|live| live.metadata.resource_version == workspace.metadata.resource_version) {
         return Ok(());
     }
-    Err(Step::Do { effects: Vec::new(), then: Then::Requeue(SOON) })
+    Err(Step::look_again(SOON))
 }

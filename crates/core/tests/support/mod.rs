@@ -1,5 +1,6 @@
 //! Objects and facts for tests of decisions.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
@@ -20,14 +21,14 @@ use pko_core::{
     step::{Step, Then},
 };
 
-pub const NAMESPACE: &str = "team";
-pub const NAME: &str = "app";
+pub(crate) const NAMESPACE: &str = "team";
+pub(crate) const NAME: &str = "app";
 
-pub fn at(second: i64) -> Timestamp {
+pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         agent_image: "operator:test".to_owned(),
         agent_image_pull_policy: "IfNotPresent".to_owned(),
@@ -36,7 +37,7 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn metadata(name: &str, uid: &str) -> ObjectMeta {
+pub(crate) fn metadata(name: &str, uid: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(NAMESPACE.to_owned()),
@@ -48,7 +49,7 @@ pub fn metadata(name: &str, uid: &str) -> ObjectMeta {
 }
 
 /// A Stack of a Program, with our finalizer.
-pub fn stack() -> Stack {
+pub(crate) fn stack() -> Stack {
     let spec = StackSpec {
         stack: "dev".to_owned(),
         program_ref: Some(ProgramReference { name: "program".to_owned() }),
@@ -61,13 +62,13 @@ pub fn stack() -> Stack {
     stack
 }
 
-pub fn deleted(mut stack: Stack) -> Stack {
+pub(crate) fn deleted(mut stack: Stack) -> Stack {
     stack.metadata.deletion_timestamp = Some(Time(at(0)));
     stack.metadata.generation = stack.metadata.generation.map(|generation| generation + 1);
     stack
 }
 
-pub fn last_update(state: &str) -> LastUpdate {
+pub(crate) fn last_update(state: &str) -> LastUpdate {
     LastUpdate {
         generation: 1,
         name: "app-1".to_owned(),
@@ -80,12 +81,12 @@ pub fn last_update(state: &str) -> LastUpdate {
     }
 }
 
-pub fn with_last(mut stack: Stack, last: LastUpdate) -> Stack {
+pub(crate) fn with_last(mut stack: Stack, last: LastUpdate) -> Stack {
     stack.status.get_or_insert_default().last_update = Some(last);
     stack
 }
 
-pub fn with_current(mut stack: Stack) -> Stack {
+pub(crate) fn with_current(mut stack: Stack) -> Stack {
     stack.status.get_or_insert_default().current_update = Some(CurrentUpdate {
         generation: 1,
         name: "app-2".to_owned(),
@@ -95,7 +96,7 @@ pub fn with_current(mut stack: Stack) -> Stack {
     stack
 }
 
-pub fn program() -> Program {
+pub(crate) fn program() -> Program {
     let mut program = Program::new("program", pko_api::program::ProgramSpec::default());
     program.metadata = metadata("program", "program-uid");
     program.status.get_or_insert_default().artifact = Some(Artifact {
@@ -108,7 +109,7 @@ pub fn program() -> Program {
 }
 
 /// The Update that [`with_current`] speaks of.
-pub fn update() -> Update {
+pub(crate) fn update() -> Update {
     let spec = UpdateSpec {
         workspace_name: Some(NAME.to_owned()),
         stack_name: Some("dev".to_owned()),
@@ -130,7 +131,7 @@ pub fn update() -> Update {
     update
 }
 
-pub fn pod() -> PodSeen {
+pub(crate) fn pod() -> PodSeen {
     PodSeen {
         name: "app-workspace-0".to_owned(),
         uid: "pod-uid".to_owned(),
@@ -143,7 +144,7 @@ pub fn pod() -> PodSeen {
     }
 }
 
-pub fn stateful_set() -> StatefulSetSeen {
+pub(crate) fn stateful_set() -> StatefulSetSeen {
     StatefulSetSeen {
         uid: "set-uid".to_owned(),
         owner_uid: Some("workspace-uid".to_owned()),
@@ -153,46 +154,71 @@ pub fn stateful_set() -> StatefulSetSeen {
 }
 
 /// A world of which a decision may ask. What it is not told of does not exist.
-pub struct World {
+pub(crate) struct World {
     facts: Facts,
     known: Vec<(Question, Answer)>,
-    pub asked: Vec<Question>,
+    pub(crate) asked: Vec<Question>,
+    anew: bool,
 }
 
 impl World {
-    pub fn of_stack(stack: Stack) -> Self {
+    pub(crate) fn of_stack(stack: Stack) -> Self {
         Self::new(Kind::Stack, NAME, Object::Stack(Box::new(stack.clone()))).live(Object::Stack(Box::new(stack)), NAME)
     }
 
-    pub fn new(kind: Kind, name: &str, object: Object) -> Self {
+    pub(crate) fn new(kind: Kind, name: &str, object: Object) -> Self {
         let key = Key { kind, namespace: NAMESPACE.to_owned(), name: name.to_owned() };
-        Self { facts: Facts::new(key, at(0), settings(), Some(object)), known: Vec::new(), asked: Vec::new() }
+        Self {
+            facts: Facts::new(key, at(0), settings(), Some(object)),
+            known: Vec::new(),
+            asked: Vec::new(),
+            anew: false,
+        }
     }
 
-    pub fn now(mut self, second: i64) -> Self {
+    pub(crate) fn now(mut self, second: i64) -> Self {
         self.facts.now = at(second);
         self
     }
 
     /// Adds an object, both as it is and as the watch shows it.
-    pub fn with(self, object: Object, name: &str) -> Self {
+    pub(crate) fn with(self, object: Object, name: &str) -> Self {
         let question = Question::Cached(kind(&object), name.to_owned());
         self.answer(question, Answer::Object(Some(object.clone()))).live(object, name)
     }
 
     /// Adds an object that the watch does not show yet.
-    pub fn live(self, object: Object, name: &str) -> Self {
+    pub(crate) fn live(self, object: Object, name: &str) -> Self {
         self.answer(Question::Live(kind(&object), name.to_owned()), Answer::Object(Some(object)))
     }
 
-    pub fn answer(mut self, question: Question, answer: Answer) -> Self {
+    pub(crate) fn answer(mut self, question: Question, answer: Answer) -> Self {
         self.known.retain(|(known, _)| *known != question);
         self.known.push((question, answer));
         self
     }
 
+    /// The same world with the object changed.
+    pub(crate) fn again(mut self, object: Object) -> Self {
+        self.known.append(&mut self.facts.answers);
+        self.facts.object = Some(object);
+        self.asked.clear();
+        self.anew = false;
+        self
+    }
+
+    /// Whether something was asked that was not asked before.
+    pub(crate) fn asked_anew(&self) -> bool {
+        self.anew
+    }
+
     /// Lets the decision ask until it acts.
-    pub fn act(&mut self) -> (Vec<Effect>, Then) {
+    pub(crate) fn act(&mut self) -> (Vec<Effect>, Then) {
+        self.act_with(nothing)
+    }
+
+    /// Lets the decision ask until it acts; what is not known is made up.
+    pub(crate) fn act_with(&mut self, mut answer: impl FnMut(&Question) -> Answer) -> (Vec<Effect>, Then) {
         for _ in 0..50 {
             match decide(&self.facts) {
                 Step::Do { effects, then } => {
@@ -205,7 +231,8 @@ impl World {
                 }
                 Step::Ask(question) => {
                     let known = self.known.iter().find(|(known, _)| *known == question);
-                    let answer = known.map_or_else(|| nothing(&question), |(_, answer)| answer.clone());
+                    self.anew |= known.is_none();
+                    let answer = known.map_or_else(|| answer(&question), |(_, answer)| answer.clone());
                     self.asked.push(question.clone());
                     self.facts.learn(question, answer);
                 }
@@ -236,11 +263,11 @@ fn nothing(question: &Question) -> Answer {
     }
 }
 
-pub fn names(effects: &[Effect]) -> Vec<&'static str> {
+pub(crate) fn names(effects: &[Effect]) -> Vec<&'static str> {
     effects.iter().map(Effect::name).collect()
 }
 
-pub fn stack_status(effects: &[Effect]) -> &StackStatus {
+pub(crate) fn stack_status(effects: &[Effect]) -> &StackStatus {
     effects
         .iter()
         .find_map(|effect| match effect {
@@ -250,6 +277,6 @@ pub fn stack_status(effects: &[Effect]) -> &StackStatus {
         .expect("a status is written")
 }
 
-pub fn workspace_object(workspace: Workspace) -> Object {
+pub(crate) fn workspace_object(workspace: Workspace) -> Object {
     Object::Workspace(Box::new(workspace))
 }

@@ -7,7 +7,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::Kubectl;
+use serde_json::{Value, json};
+
+use super::{Kubectl, read};
 
 /// Deleted when dropped.
 #[derive(Debug)]
@@ -40,6 +42,22 @@ impl Namespace {
 
     pub fn kubectl(&self) -> &Kubectl {
         &self.kubectl
+    }
+
+    /// As the owner of objects outside namespaces that are to go with it.
+    pub fn as_owner(&self) -> Value {
+        let own = read(&Kubectl::new(), "namespace", &self.name).unwrap_or_else(|error| panic!("{error}"));
+        json!({"apiVersion": "v1", "kind": "Namespace", "name": self.name, "uid": own["metadata"]["uid"]})
+    }
+
+    /// Nobody may be there to finalise what a test leaves, and the namespace would stay for ever.
+    fn drop_finalizers(&self) {
+        let kept = self.kubectl.try_run(&["get", "stacks,updates", "-o", "name"]).unwrap_or_default();
+        for object in kept.lines() {
+            let patch = r#"{"metadata":{"finalizers":[]}}"#;
+            // It may have gone by itself meanwhile.
+            let _ = self.kubectl.try_run(&["patch", object, "--type=merge", "-p", patch]);
+        }
     }
 
     /// Objects, events and logs, as a developer would look at them.
@@ -77,5 +95,6 @@ impl Drop for Namespace {
         if let Err(error) = Kubectl::new().try_run(&["delete", "namespace", &self.name, "--wait=false"]) {
             eprintln!("namespace {} was not deleted: {error}", self.name);
         }
+        self.drop_finalizers();
     }
 }

@@ -1,5 +1,5 @@
-//! The Workspace and the Updates that a Stack leads to. Pure and total: what a Stack's spec may hold leads to objects or
-//! to an [`Invalid`], whose text never quotes a configuration value.
+//! The Workspace and the Updates that a Stack leads to. Pure and total: what a Stack's spec may hold leads to objects
+//! or to an [`Invalid`], whose text never quotes a configuration value.
 
 mod config;
 mod environment;

@@ -51,11 +51,12 @@ pub fn workspace(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
         let field = if of_template { format!("{TEMPLATE}.") } else { String::new() };
         return Err(Invalid::new(format!("{field}{problem}")));
     }
+    check_keys(&workspace.spec)?;
     workspace.spec.env_from.extend(environment::sources(stack));
     if workspace.spec.stacks.iter().any(|other| other.name == pending.name) {
         return Err(Invalid::new(format!(
-            "{TEMPLATE}.spec.stacks: has the stack that spec.stack names, and which the operator adds itself; remove it \
-             there, and configure it with the fields of the Stack"
+            "{TEMPLATE}.spec.stacks: has the stack that spec.stack names, and which the operator adds itself; remove \
+             it there, and configure it with the fields of the Stack"
         )));
     }
     workspace.spec.stacks.push(pending);
@@ -132,10 +133,30 @@ fn check_source(spec: &mut WorkspaceSpec, source: &Source) -> Result<(), Invalid
     let given: Vec<&str> = given.into_iter().filter_map(|(field, given)| given.then_some(field)).collect();
     if given.len() > 1 {
         return Err(Invalid::new(format!(
-            "{TEMPLATE}.spec: together with the source in the Stack's spec, the Workspace would have {}; a program comes \
-             from one place, keep one of them",
+            "{TEMPLATE}.spec: together with the source in the Stack's spec, the Workspace would have {}; a program \
+             comes from one place, keep one of them",
             given.join(" and ")
         )));
+    }
+    Ok(())
+}
+
+/// Lists whose items the API server tells apart by a key. Merging makes keys unique only where there was something to
+/// merge with.
+fn check_keys(spec: &WorkspaceSpec) -> Result<(), Invalid> {
+    let variables = spec.env.iter().map(|variable| variable.raw()["name"].as_str().unwrap_or_default()).collect();
+    let stacks = spec.stacks.iter().map(|stack| stack.name.as_str()).collect();
+    for (list, keys) in [("env", variables), ("stacks", stacks)] {
+        let keys: Vec<&str> = keys;
+        for (index, key) in keys.iter().enumerate() {
+            let place = format!("{TEMPLATE}.spec.{list}[{index}]");
+            if key.is_empty() {
+                return Err(Invalid::new(format!("{place}: has no name; give it one")));
+            }
+            if keys[..index].contains(key) {
+                return Err(Invalid::new(format!("{place}: {key} is there twice; keep one of the two")));
+            }
+        }
     }
     Ok(())
 }

@@ -31,9 +31,13 @@ pub(super) fn of_pulumi(spec: &WorkspaceSpec) -> Result<Vec<Value>, Invalid> {
         }
         if agent.iter().any(|own| own["name"] == name) {
             return Err(Invalid::new(format!(
-                "{field}: {name} is set by the operator; remove it, or set it for the container `{PULUMI_CONTAINER}` in \
-                 spec.podTemplate"
+                "{field}: {name} is set by the operator; remove it, or set it for the container `{PULUMI_CONTAINER}` \
+                 in spec.podTemplate"
             )));
+        }
+        let given = |member: &str| variable.raw().get(member).is_some_and(|given| !given.is_null() && given != "");
+        if given("value") && given("valueFrom") {
+            return Err(Invalid::new(format!("{field}: {name} has both value and valueFrom; keep one of the two")));
         }
         if !names.insert(name) {
             return Err(Invalid::new(format!("{field}: {name} is in spec.env twice; keep one of the two")));

@@ -36,7 +36,7 @@ pub(super) fn template(workspace: &Workspace, settings: &Settings) -> Result<Val
     let has_pulumi = names_of(&template["spec"]["containers"]).any(|name| name == PULUMI_CONTAINER);
     if !has_pulumi {
         return Err(Invalid::new(format!(
-            "spec.podTemplate.spec.containers: leaves the pod without its container `{PULUMI_CONTAINER}`; do not remove it"
+            "spec.podTemplate.spec.containers: leaves the pod without its container `{PULUMI_CONTAINER}`; keep that one"
         )));
     }
     for kind in ["initContainers", "containers"] {

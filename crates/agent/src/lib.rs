@@ -1,0 +1,11 @@
+//! What the agent is made of, apart from its command line, so that tests can use the parts.
+
+pub mod auth;
+mod automation;
+mod door;
+pub mod init;
+pub mod place;
+mod runs;
+pub mod serve;
+pub mod tini;
+mod workspace;

@@ -1,0 +1,192 @@
+//! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
+
+use pko_proto::runs::Phase;
+use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe};
+
+use super::{
+    entry::{Entry, Wish},
+    outputs,
+    record::{End, Failure, ProjectInfo, Reason},
+    supervise::{Following, supervise},
+};
+use crate::workspace::Workspace;
+
+/// What is known of an operation besides how it went.
+#[derive(Default)]
+struct Findings {
+    summary: Summary,
+    permalink: Option<String>,
+    output_count: i32,
+}
+
+pub(crate) async fn operate(
+    entry: &Entry,
+    workspace: &Workspace,
+    kind: Kind,
+    stack: &str,
+    options: Options,
+    remove: bool,
+) -> End {
+    entry.set_phase(Phase::Operating);
+    let operation = workspace.operation(kind, stack.to_owned(), options, entry.page.events());
+    let call = Call::Operate(&operation);
+    let mut findings = Findings::default();
+    let running =
+        workspace.cli.start(&call, None, Wiring::Named(entry.page.directory())).or_else(|cannot| match cannot {
+            Cannot::Pipes { .. } => {
+                tracing::warn!(%cannot, run = entry.start.run_id, "the CLI will not outlive this agent");
+                workspace.cli.start(&call, None, Wiring::Pipes)
+            }
+            other => Err(other),
+        });
+    let outcome = match running {
+        Err(cannot) => Err(Failure::new(Reason::Unknown, cannot.to_string())),
+        Ok(running) => {
+            if let Err(error) = entry.page.note_process(running.identity()) {
+                tracing::warn!(%error, run = entry.start.run_id, "the CLI's process could not be noted in the journal");
+            }
+            finish(entry, workspace, call.name(), running, (kind, stack, remove), &mut findings).await
+        }
+    };
+    end(workspace, outcome, findings)
+}
+
+/// Takes up a run whose CLI an agent before this one has started and which is still alive.
+pub(crate) async fn adopt(entry: &Entry, workspace: &Workspace, process: Identity) -> End {
+    let mut findings = Findings::default();
+    let running = Running::adopt(process, entry.page.directory());
+    let operation = kind(&entry.start.operation).zip(entry.start.stack.as_deref());
+    let outcome = if let Some((kind, stack)) = operation {
+        entry.set_phase(Phase::Operating);
+        let what = format!("pulumi {}", kind.name());
+        finish(entry, workspace, &what, running, (kind, stack, entry.start.remove), &mut findings).await
+    } else {
+        // The steps after this one were in the memory of the agent that is gone.
+        let _ = supervise(entry, running, None).await;
+        Err(interrupted("the agent was restarted while it made the workspace ready"))
+    };
+    end(workspace, outcome, findings)
+}
+
+/// The end of a run whose agent and CLI are both gone, from what the CLI has written.
+pub(crate) fn conclude(entry: &Entry, workspace: &Workspace) -> End {
+    let mut findings = Findings::default();
+    let Some(kind) = kind(&entry.start.operation) else {
+        return end(workspace, Err(interrupted("the agent was restarted while it made the workspace ready")), findings);
+    };
+    let summary = Summary::of(&entry.page.events()).unwrap_or_default();
+    let outcome = match summary.succeeded() {
+        Some(true) if entry.start.remove => {
+            Err(interrupted("everything was destroyed, but the agent was restarted before it removed the stack"))
+        }
+        Some(true) => Ok(()),
+        Some(false) => {
+            let ended = Ended::default();
+            let text = describe(&format!("pulumi {}", kind.name()), summary.errors(), &ended);
+            Err(failure(entry, &summary, &ended, text))
+        }
+        None => Err(interrupted(
+            "the agent's container was restarted during the run, which ended the CLI; resources may have been left as \
+             they were at that moment, and the stack may be locked",
+        )),
+    };
+    if outcome.is_ok() && kind == Kind::Up {
+        findings.output_count = outputs::count(&summary);
+    }
+    findings.summary = summary;
+    end(workspace, outcome, findings)
+}
+
+fn kind(operation: &str) -> Option<Kind> {
+    [Kind::Preview, Kind::Up, Kind::Refresh, Kind::Destroy].into_iter().find(|kind| kind.name() == operation)
+}
+
+pub(crate) fn interrupted(message: &str) -> Failure {
+    Failure::new(Reason::Interrupted, message)
+}
+
+/// From the running CLI to the end of the run.
+async fn finish(
+    entry: &Entry,
+    workspace: &Workspace,
+    what: &str,
+    running: Running,
+    (kind, stack, remove): (Kind, &str, bool),
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let adopted = running.is_adopted();
+    let mut following = Following::of(entry);
+    let ended = supervise(entry, running, Some(&mut following)).await;
+    findings.summary = following.summary;
+    let summary = &findings.summary;
+    let ended = ended.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
+    findings.permalink.clone_from(&ended.permalink);
+    entry.keep_last_words(Some(ended.clone()));
+    // Nobody learns the exit status of a process that is not a child; its events tell.
+    let succeeded = if adopted { summary.succeeded() } else { Some(ended.succeeded()) };
+    match succeeded {
+        Some(true) => {}
+        Some(false) => {
+            let text = describe(what, summary.errors(), &ended);
+            return Err(failure(entry, summary, &ended, text));
+        }
+        None => return Err(interrupted("the agent was restarted during the run, and the CLI did not end it properly")),
+    }
+    entry.set_phase(Phase::Finishing);
+    match kind {
+        Kind::Up => findings.output_count = outputs::settle(entry, workspace, stack, summary).await,
+        Kind::Destroy if remove => {
+            let call = Call::RemoveStack { stack };
+            let running = workspace.cli.start(&call, None, Wiring::Pipes);
+            let removed = match running {
+                Ok(running) => supervise(entry, running, None).await,
+                Err(cannot) => Err(cannot),
+            };
+            let lost = |text: String| {
+                Failure::new(Reason::UpdateFailed, format!("everything was destroyed, but the stack stays: {text}"))
+            };
+            let ended = removed.map_err(|cannot| lost(cannot.to_string()))?;
+            if !ended.succeeded() {
+                return Err(lost(describe(call.name(), std::iter::empty(), &ended)));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn failure(entry: &Entry, summary: &Summary, ended: &Ended, text: String) -> Failure {
+    let mut said: Vec<&str> = summary.errors().collect();
+    said.push(&ended.stderr);
+    let class = classify(&said.join("\n"));
+    let canceled = class == Class::Canceled || summary.result.as_deref() == Some("canceled");
+    match (entry.wish(), class) {
+        (Wish::Shutdown, _) => Failure::new(
+            Reason::Interrupted,
+            format!("the workspace pod was shut down during the run, and the CLI wound down\n{text}"),
+        ),
+        (Wish::Graceful | Wish::Forced, _) => Failure::new(Reason::Canceled, format!("the run was canceled\n{text}")),
+        _ if canceled => Failure::new(Reason::Canceled, text),
+        (_, Class::Conflict) => Failure::new(Reason::UpdateConflict, text),
+        (_, Class::InvalidAccessToken) => Failure::new(Reason::InvalidAccessToken, text),
+        _ => Failure::new(Reason::UpdateFailed, text),
+    }
+}
+
+fn end(workspace: &Workspace, outcome: Result<(), Failure>, findings: Findings) -> End {
+    let project = workspace.project().ok().map(|p| ProjectInfo { name: p.name, runtime: p.runtime });
+    End {
+        time: jiff::Timestamp::now(),
+        failure: outcome.err(),
+        permalink: findings.permalink,
+        project,
+        pulumi_version: workspace.version_if_known(),
+        resource_changes: findings.summary.resource_changes,
+        output_count: findings.output_count,
+    }
+}
+
+/// The end of a run that was no operation.
+pub(crate) fn end_of_init(workspace: &Workspace, outcome: Result<(), Failure>) -> End {
+    end(workspace, outcome, Findings::default())
+}

@@ -1,0 +1,59 @@
+//! The agent as a workspace pod starts it.
+
+mod support;
+
+use std::{fs, path::Path, process::Command};
+
+use nix::sys::signal::Signal;
+use pko_proto::{agent::PulumiVersionRequest, runs::ListRequest};
+use support::{Rig, up};
+use tonic::Code;
+
+const PROGRAM: &str = "name: shop\nruntime: yaml\noutputs: {n: 5}\n";
+
+#[tokio::test]
+async fn the_command_of_the_workspace_container_runs_and_ends_well() {
+    let mut rig = Rig::new(PROGRAM);
+    let share = rig.path("share");
+    let done = Command::new(env!("CARGO_BIN_EXE_agent")).arg("bootstrap").arg(&share).status().unwrap();
+    assert!(done.success());
+    let agent = share.join("agent").display().to_string();
+    rig.start_agent_with(&[&agent, "--", "serve"], &share.join("tini")).await;
+    rig.init().await;
+    assert_eq!(rig.run("u", up()).await.output_count, 1);
+    rig.signal_agent(Signal::SIGTERM);
+    assert_eq!(rig.agent_exit().await.code(), Some(0));
+    assert!(rig.log().contains("server stopped"));
+}
+
+#[tokio::test]
+async fn a_literal_pair_of_dashes_before_the_command_is_passed_over() {
+    let mut rig = Rig::new(PROGRAM);
+    rig.start_agent_with(&["--", "serve"], Path::new(env!("CARGO_BIN_EXE_agent"))).await;
+    assert!(rig.runs().await.list(ListRequest {}).await.unwrap().into_inner().runs.is_empty());
+}
+
+#[tokio::test]
+async fn whoever_shows_no_token_is_let_into_neither_service() {
+    let mut rig = Rig::new(PROGRAM);
+    let kubeconfig = rig.path("kubeconfig");
+    let text = "{current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}], \
+                clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}]}";
+    fs::write(&kubeconfig, text).unwrap();
+    let args = "serve --auth-mode kube --kube-audience ws.ns --kube-workspace-namespace ns --kube-workspace-name ws";
+    let kubeconfig = kubeconfig.display().to_string();
+    let args: Vec<&str> = args.split(' ').chain(["--kubeconfig", &kubeconfig]).collect();
+    rig.start_agent_with(&args, Path::new(env!("CARGO_BIN_EXE_agent"))).await;
+    let status = rig.runs().await.list(ListRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    let status = rig.automation().await.pulumi_version(PulumiVersionRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+}
+
+#[test]
+fn a_workspace_that_is_not_there_ends_the_agent_with_a_sentence() {
+    let output = Command::new(env!("CARGO_BIN_EXE_agent")).args(["serve", "-w", "/no/such/dir"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("unable to resolve the workspace directory"), "{text}");
+}

@@ -1,0 +1,131 @@
+//! What the server's refusals mean, and how they are told.
+
+use std::time::Duration;
+
+use super::At;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The object is not the one, or not of the version, that the request was about.
+    Conflict,
+    /// An object of that name is there already.
+    AlreadyExists,
+    NotFound,
+    /// Nothing can be created in a namespace that is being deleted.
+    NamespaceTerminating,
+    /// The server does not let us.
+    Forbidden,
+    /// The server does not take the object.
+    Invalid,
+    /// No answer, or one that says to come back later.
+    Unreachable,
+    Other,
+}
+
+/// A request that failed: what was tried on which object, and what came of it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{doing} {object}: {why}")]
+pub struct Failure {
+    pub cause: Cause,
+    doing: String,
+    object: String,
+    why: String,
+}
+
+impl Failure {
+    pub(super) fn of(doing: &str, at: &At<'_>, error: &kube::Error) -> Self {
+        let kube::Error::Api(status) = error else {
+            return Self::new(Cause::Unreachable, doing, at, innermost(error));
+        };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let terminating = causes.clone().any(|cause| cause.reason == "NamespaceTerminating");
+        // How a patch that names the UID of another object is refused.
+        let another = causes.clone().any(|cause| cause.field == "metadata.uid");
+        let (cause, advice) = match (status.code, status.reason.as_str()) {
+            (409, "AlreadyExists") => (Cause::AlreadyExists, ""),
+            (409, _) => (Cause::Conflict, ""),
+            (404, _) => (Cause::NotFound, ""),
+            (403, _) if terminating => (Cause::NamespaceTerminating, ""),
+            (401 | 403, _) => {
+                (Cause::Forbidden, "; compare the operator's ClusterRole with the one it is shipped with")
+            }
+            (422, _) if another => (Cause::Conflict, ""),
+            (422, _) => (Cause::Invalid, ""),
+            (429 | 500..=599, _) => (Cause::Unreachable, ""),
+            _ => (Cause::Other, ""),
+        };
+        Self::new(cause, doing, at, format!("{}{advice}", status.message))
+    }
+
+    pub(super) fn late(doing: &str, at: &At<'_>, limit: Duration) -> Self {
+        Self::new(Cause::Unreachable, doing, at, format!("no answer from the API server within {limit:?}"))
+    }
+
+    pub(super) fn other(doing: &str, at: &At<'_>, why: String) -> Self {
+        Self::new(Cause::Other, doing, at, why)
+    }
+
+    /// A failure that the server knows nothing of.
+    pub fn new(cause: Cause, doing: &str, object: &(impl ToString + ?Sized), why: impl Into<String>) -> Self {
+        Self { cause, doing: doing.to_owned(), object: object.to_string(), why: why.into() }
+    }
+}
+
+/// Clients wrap an error in others that say less.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::resources;
+
+    #[rstest]
+    #[case::a_stale_version(409, "Conflict", Cause::Conflict)]
+    #[case::a_second_creation(409, "AlreadyExists", Cause::AlreadyExists)]
+    #[case::nothing_there(404, "NotFound", Cause::NotFound)]
+    #[case::not_allowed(403, "Forbidden", Cause::Forbidden)]
+    #[case::refused_by_validation(422, "Invalid", Cause::Invalid)]
+    #[case::overloaded(503, "ServiceUnavailable", Cause::Unreachable)]
+    fn answers_mean(#[case] code: u16, #[case] reason: &str, #[case] cause: Cause) {
+        let error = kube::Error::Api(Status::failure("why", reason).with_code(code).boxed());
+        let at = At::new(&resources::STACKS, "team", "web");
+        let failure = Failure::of("applying", &at, &error);
+        assert_eq!(failure.cause, cause);
+        assert!(failure.to_string().starts_with("applying Stack team/web: why"), "{failure}");
+    }
+
+    #[test]
+    fn the_uid_of_another_object_is_a_conflict() {
+        let status: Status = serde_json::from_value(json!({
+            "code": 422,
+            "reason": "Invalid",
+            "details": {"causes": [{"field": "metadata.uid"}]},
+        }))
+        .unwrap();
+        let at = At::new(&resources::UPDATES, "team", "web-1");
+        assert_eq!(Failure::of("applying", &at, &kube::Error::Api(status.boxed())).cause, Cause::Conflict);
+    }
+
+    #[test]
+    fn a_namespace_that_goes_away_is_not_a_missing_permission() {
+        let status: Status = serde_json::from_value(json!({
+            "code": 403,
+            "reason": "Forbidden",
+            "details": {"causes": [{"reason": "NamespaceTerminating"}]},
+        }))
+        .unwrap();
+        let at = At::new(&resources::UPDATES, "team", "web-1");
+        assert_eq!(Failure::of("creating", &at, &kube::Error::Api(status.boxed())).cause, Cause::NamespaceTerminating);
+    }
+}

@@ -1,0 +1,97 @@
+//! Reads of things as they are.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use pko_api::{Guarded, Program, Stack, Update, Workspace};
+use pko_core::{
+    ask::{Answer, Question},
+    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen},
+};
+use serde::de::DeserializeOwned;
+
+use super::outputs;
+use crate::{
+    agents::Agents,
+    artifacts::Packs,
+    cluster::{At, Cluster, Failure, Resource, resources},
+    store::Link,
+    wake, watch,
+};
+
+/// What it takes to read.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    pub(crate) cluster: Cluster,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) packs: Packs,
+}
+
+impl Reads {
+    /// Answers from the server and from agents, never from what was seen earlier.
+    pub(crate) async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
+        let namespace = key.namespace.as_str();
+        Ok(match question {
+            Question::Cached(kind, name) | Question::Live(kind, name) => {
+                Answer::Object(self.object(*kind, namespace, name).await?)
+            }
+            Question::UpdatesOf { stack } => {
+                let of_stack = Some(Link::OfStack(stack.clone()));
+                let keep = |update: &Update| wake::of_stack(&update.metadata) == of_stack;
+                Answer::Updates(self.updates(namespace, keep).await?)
+            }
+            Question::RunsIn { workspace } => {
+                let keep = |update: &Update| {
+                    let given = update.status.as_ref().is_some_and(|status| status.run.is_some());
+                    given && !wake::ended(update) && update.spec.workspace_name.as_ref() == Some(workspace)
+                };
+                Answer::Updates(self.updates(namespace, keep).await?)
+            }
+            Question::Outputs { secret } => {
+                let at = At::new(&resources::SECRETS, namespace, secret);
+                Answer::Outputs(self.cluster.get(&at).await?.as_ref().map(outputs::masked))
+            }
+            Question::Artifact => self.artifact(self.object(key.kind, namespace, &key.name).await?.as_ref()),
+            Question::Run { pod, run_id } => Answer::Run(self.agents.run(namespace, pod, run_id).await?),
+            Question::LatestRun { pod, prefix } => Answer::Run(self.agents.latest_run(namespace, pod, prefix).await?),
+        })
+    }
+
+    pub(super) fn artifact(&self, object: Option<&Object>) -> Answer {
+        let program = object.and_then(Object::program);
+        Answer::Artifact(program.map_or_else(|| Err("it is gone".to_owned()), |program| self.packs.of(program)))
+    }
+
+    /// An object as it is.
+    pub(crate) async fn object(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Object>, Failure> {
+        let at = At::new(Resource::of(kind), namespace, name);
+        Ok(match kind {
+            Kind::Stack => self.ours::<Stack>(&at, Object::Stack).await?,
+            Kind::Program => self.ours::<Program>(&at, Object::Program).await?,
+            Kind::Workspace => self.ours::<Workspace>(&at, Object::Workspace).await?,
+            Kind::Update => self.ours::<Update>(&at, Object::Update).await?,
+            Kind::StatefulSet => {
+                self.cluster.get(&at).await?.map(|set: StatefulSet| Object::StatefulSet(StatefulSetSeen::from(&set)))
+            }
+            Kind::Pod => self.cluster.get(&at).await?.map(|pod: Pod| Object::Pod(PodSeen::from(&pod))),
+        })
+    }
+
+    async fn ours<K: DeserializeOwned + kube::Resource>(
+        &self,
+        at: &At<'_>,
+        readable: fn(Box<K>) -> Object,
+    ) -> Result<Option<Object>, Failure> {
+        let found: Option<Guarded<K>> = self.cluster.get(at).await?;
+        Ok(found.map(|mut object| {
+            kube::Resource::meta_mut(&mut object).managed_fields = None;
+            watch::seen(object, readable)
+        }))
+    }
+
+    async fn updates(&self, namespace: &str, keep: impl Fn(&Update) -> bool) -> Result<Vec<Update>, Failure> {
+        let kept = |update: &Guarded<Update>| update.readable().is_some_and(&keep);
+        let found = self.cluster.list(&resources::UPDATES, namespace, kept).await?;
+        Ok(found.into_iter().filter_map(|update| update.0.ok()).collect())
+    }
+}

@@ -1,0 +1,127 @@
+//! What the watches have shown: our kinds whole, pods and StatefulSets cut down, and who belongs to whom. One lock, held
+//! for as long as a look-up takes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{PoisonError, RwLock},
+};
+
+use pko_api::Update;
+use pko_core::seen::{Key, Kind, Object};
+
+use crate::wake;
+
+/// A relation to another object of the same namespace, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// Made for that Stack.
+    OfStack(String),
+    /// Made for, or working in, that Workspace.
+    OfWorkspace(String),
+    /// Runs that Program.
+    RunsProgram(String),
+}
+
+/// The store.
+#[derive(Debug, Default)]
+pub struct Store {
+    seen: RwLock<Seen>,
+}
+
+/// The content of the store.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    objects: BTreeMap<Key, Entry>,
+    linked: BTreeMap<(String, Link), BTreeSet<Key>>,
+    listed: BTreeSet<Kind>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    object: Object,
+    links: Vec<Link>,
+}
+
+/// All kinds that are watched.
+const WATCHED: [Kind; 6] = [Kind::Stack, Kind::Program, Kind::Workspace, Kind::Update, Kind::StatefulSet, Kind::Pod];
+
+impl Store {
+    /// Takes an object in, and says whom that concerns.
+    pub fn put(&self, key: Key, object: Object, links: Vec<Link>) -> BTreeSet<Key> {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        if seen.objects.get(&key).is_some_and(|entry| entry.object == object && entry.links == links) {
+            return BTreeSet::new();
+        }
+        // Those whom it concerned before have to know as well.
+        let mut all = seen.remove(&key);
+        all.extend(links.iter().filter(|link| !all.contains(link)).cloned().collect::<Vec<_>>());
+        let concerned = wake::concerned(&seen, &key, &all, Some(&object));
+        for link in &links {
+            seen.linked.entry((key.namespace.clone(), link.clone())).or_default().insert(key.clone());
+        }
+        seen.objects.insert(key, Entry { object, links });
+        concerned
+    }
+
+    /// Forgets an object, and says whom that concerns.
+    pub fn remove(&self, key: &Key) -> BTreeSet<Key> {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        let links = seen.remove(key);
+        wake::concerned(&seen, key, &links, None)
+    }
+
+    /// After a complete list: forgets what was not in it, and says whom that concerns.
+    pub fn listed(&self, kind: Kind, present: &BTreeSet<Key>) -> BTreeSet<Key> {
+        let absent: Vec<Key> = {
+            let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+            seen.listed.insert(kind);
+            seen.objects.keys().filter(|key| key.kind == kind && !present.contains(key)).cloned().collect()
+        };
+        absent.iter().flat_map(|key| self.remove(key)).collect()
+    }
+
+    /// Whether every kind was listed once.
+    pub fn complete(&self) -> bool {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        WATCHED.iter().all(|kind| seen.listed.contains(kind))
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Object> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        seen.objects.get(key).map(|entry| entry.object.clone())
+    }
+
+    /// The Updates of a Stack.
+    pub fn updates_of(&self, namespace: &str, stack: &str) -> Vec<Update> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let link = Link::OfStack(stack.to_owned());
+        seen.linked(namespace, link).filter_map(|(_, object)| object.update().cloned()).collect()
+    }
+}
+
+impl Seen {
+    /// The objects with a relation, whatever their kind.
+    pub(crate) fn linked(&self, namespace: &str, link: Link) -> impl Iterator<Item = (&Key, &Object)> {
+        let keys = self.linked.get(&(namespace.to_owned(), link)).into_iter().flatten();
+        keys.filter_map(|key| Some((key, &self.objects.get(key)?.object)))
+    }
+
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.objects.contains_key(key)
+    }
+
+    /// Yields the relations that the object had.
+    fn remove(&mut self, key: &Key) -> Vec<Link> {
+        let Some(entry) = self.objects.remove(key) else { return Vec::new() };
+        for link in &entry.links {
+            let place = (key.namespace.clone(), link.clone());
+            if let Some(keys) = self.linked.get_mut(&place) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.linked.remove(&place);
+                }
+            }
+        }
+        entry.links
+    }
+}

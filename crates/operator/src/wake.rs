@@ -1,0 +1,256 @@
+//! Whom a change concerns. Generous: a decision that finds nothing to do is cheap.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pko_api::{
+    Stack, Update,
+    conditions::{ConditionType, is_true},
+    labels, names,
+};
+use pko_core::seen::{Key, Kind, Object};
+
+use crate::store::{Link, Seen};
+
+/// The object itself, and those that look at it. `now` is what it has become; nothing if it is gone.
+pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Object>) -> BTreeSet<Key> {
+    let mut keys = BTreeSet::new();
+    if matches!(key.kind, Kind::Stack | Kind::Program | Kind::Workspace | Kind::Update) {
+        keys.insert(key.clone());
+    }
+    let named = |kind: Kind, name: &str| Key { kind, namespace: key.namespace.clone(), name: name.to_owned() };
+    let linked = |link: Link, which: fn(&Object) -> bool| {
+        seen.linked(&key.namespace, link).filter(move |(_, object)| which(object)).map(|(key, _)| key.clone())
+    };
+    match key.kind {
+        // An Update that its Stack held may go with it.
+        Kind::Stack if now.is_none() => keys.extend(linked(Link::OfStack(key.name.clone()), of_kind_update)),
+        Kind::Program => keys.extend(linked(Link::RunsProgram(key.name.clone()), |_| true)),
+        Kind::Workspace => {
+            // Also the Stack that waits for another's Workspace of its name to go.
+            keys.insert(named(Kind::Stack, &key.name));
+            keys.extend(linked(Link::OfWorkspace(key.name.clone()), unfinished));
+        }
+        Kind::Stack | Kind::Update | Kind::StatefulSet | Kind::Pod => {}
+    }
+    for link in links {
+        match (key.kind, link) {
+            (Kind::Workspace | Kind::Update, Link::OfStack(stack)) => {
+                keys.insert(named(Kind::Stack, stack));
+            }
+            // A Workspace waits with a new pod for its runs to end.
+            (Kind::Update, Link::OfWorkspace(workspace)) if !now.is_some_and(unfinished) => {
+                keys.insert(named(Kind::Workspace, workspace));
+            }
+            (Kind::StatefulSet, Link::OfWorkspace(workspace)) => {
+                keys.insert(named(Kind::Workspace, workspace));
+            }
+            (Kind::Pod, Link::OfWorkspace(workspace)) => {
+                keys.insert(named(Kind::Workspace, workspace));
+                keys.extend(linked(link.clone(), running));
+            }
+            _ => {}
+        }
+    }
+    keys.retain(|other| other == key || seen.has(other));
+    keys
+}
+
+fn of_kind_update(object: &Object) -> bool {
+    object.update().is_some()
+}
+
+fn unfinished(object: &Object) -> bool {
+    object.update().is_some_and(|update| !ended(update))
+}
+
+/// An Update that was given to a pod and has not ended.
+fn running(object: &Object) -> bool {
+    object
+        .update()
+        .is_some_and(|update| !ended(update) && update.status.as_ref().is_some_and(|status| status.run.is_some()))
+}
+
+/// Whether an Update has ended.
+pub(crate) fn ended(update: &Update) -> bool {
+    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
+}
+
+/// To whom an object of ours belongs.
+pub(crate) fn links(object: &Object) -> Vec<Link> {
+    match object {
+        Object::Stack(stack) => {
+            stack.spec.program_ref.iter().map(|program| Link::RunsProgram(program.name.clone())).collect()
+        }
+        Object::Workspace(workspace) => of_stack(&workspace.metadata).into_iter().collect(),
+        Object::Update(update) => {
+            let workspace = update.spec.workspace_name.clone().map(Link::OfWorkspace);
+            of_stack(&update.metadata).into_iter().chain(workspace).collect()
+        }
+        Object::Program(_) | Object::StatefulSet(_) | Object::Pod(_) | Object::Unreadable(_) => Vec::new(),
+    }
+}
+
+/// The Stack that an object was made for.
+pub(crate) fn of_stack(metadata: &ObjectMeta) -> Option<Link> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone());
+    owner.or_else(|| metadata.labels.as_ref()?.get(labels::STACK_NAME).cloned()).map(Link::OfStack)
+}
+
+/// To which Workspace a StatefulSet or a pod belongs.
+pub(crate) fn links_by_label(metadata: &ObjectMeta) -> Vec<Link> {
+    let workspace = metadata.labels.as_ref().and_then(|labels| labels.get(labels::WORKSPACE_NAME));
+    workspace.cloned().map(Link::OfWorkspace).into_iter().collect()
+}
+
+/// The Workspace of a pod, by the pod's name.
+pub(crate) fn workspace_of_pod(pod: &str) -> &str {
+    pod.strip_suffix(&names::pod("")).unwrap_or(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use pko_core::seen::{PodSeen, StatefulSetSeen};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::store::Store;
+
+    fn key(kind: Kind, name: &str) -> Key {
+        Key { kind, namespace: "team".to_owned(), name: name.to_owned() }
+    }
+
+    fn put(store: &Store, kind: Kind, name: &str, mut object: Value) -> Vec<String> {
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["namespace"] = json!("team");
+        let object = match kind {
+            Kind::Stack => Object::Stack(serde_json::from_value(object).unwrap()),
+            Kind::Program => Object::Program(serde_json::from_value(object).unwrap()),
+            Kind::Workspace => Object::Workspace(serde_json::from_value(object).unwrap()),
+            Kind::Update => Object::Update(serde_json::from_value(object).unwrap()),
+            Kind::StatefulSet | Kind::Pod => panic!("these have no JSON form here"),
+        };
+        let links = links(&object);
+        words(&store.put(key(kind, name), object, links))
+    }
+
+    fn put_pod(store: &Store, name: &str, uid: &str) -> Vec<String> {
+        let pod = PodSeen { uid: uid.to_owned(), ..PodSeen::default() };
+        words(&store.put(key(Kind::Pod, name), Object::Pod(pod), vec![Link::OfWorkspace("web".to_owned())]))
+    }
+
+    fn words(keys: &BTreeSet<Key>) -> Vec<String> {
+        keys.iter().map(|key| format!("{} {}", key.kind.as_str(), key.name)).collect()
+    }
+
+    fn owned_by_stack() -> Value {
+        json!({"ownerReferences": [{"apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "web", "uid": "s"}]})
+    }
+
+    fn update(status: &Value) -> Value {
+        json!({"metadata": owned_by_stack(), "spec": {"workspaceName": "web"}, "status": status})
+    }
+
+    fn complete() -> Value {
+        let time = "2024-01-01T00:00:00Z";
+        json!({"conditions": [
+            {"type": "Complete", "status": "True", "reason": "Updated", "message": "", "lastTransitionTime": time},
+        ]})
+    }
+
+    /// A Stack with its Program, its Workspace and three Updates: waiting, running, ended.
+    fn store() -> Store {
+        let store = Store::default();
+        put(&store, Kind::Stack, "web", json!({"spec": {"stack": "dev", "programRef": {"name": "p"}}}));
+        put(&store, Kind::Stack, "other", json!({"spec": {"stack": "dev"}}));
+        put(&store, Kind::Program, "p", json!({}));
+        put(&store, Kind::Workspace, "web", json!({"metadata": owned_by_stack()}));
+        put(&store, Kind::Update, "ended", update(&complete()));
+        put(&store, Kind::Update, "running", update(&json!({"run": {"podUID": "u"}})));
+        put(&store, Kind::Update, "waiting", update(&json!({})));
+        store
+    }
+
+    #[test]
+    fn a_stack_concerns_itself_and_when_it_goes_its_updates() {
+        let store = store();
+        assert_eq!(put(&store, Kind::Stack, "web", json!({"spec": {"stack": "prod"}})), ["Stack web"]);
+        let gone = words(&store.remove(&key(Kind::Stack, "web")));
+        assert_eq!(gone, ["Stack web", "Update ended", "Update running", "Update waiting"]);
+    }
+
+    #[test]
+    fn a_program_concerns_the_stacks_that_run_it() {
+        let store = store();
+        let changed = put(&store, Kind::Program, "p", json!({"program": {"outputs": {"a": 1}}}));
+        assert_eq!(changed, ["Stack web", "Program p"]);
+        assert_eq!(words(&store.remove(&key(Kind::Program, "p"))), ["Stack web", "Program p"]);
+    }
+
+    #[test]
+    fn a_workspace_concerns_its_stack_and_what_waits_or_runs_in_it() {
+        let expected = ["Stack web", "Workspace web", "Update running", "Update waiting"];
+        let store = store();
+        let changed =
+            put(&store, Kind::Workspace, "web", json!({"metadata": owned_by_stack(), "spec": {"image": "a"}}));
+        assert_eq!(changed, expected);
+        assert_eq!(words(&store.remove(&key(Kind::Workspace, "web"))), expected);
+    }
+
+    #[test]
+    fn an_update_concerns_its_stack_and_when_it_ends_its_workspace() {
+        let store = store();
+        let begun = put(&store, Kind::Update, "waiting", update(&json!({"run": {"podUID": "u"}})));
+        assert_eq!(begun, ["Stack web", "Update waiting"]);
+        let ended = put(&store, Kind::Update, "waiting", update(&complete()));
+        assert_eq!(ended, ["Stack web", "Workspace web", "Update waiting"]);
+    }
+
+    #[test]
+    fn a_pod_concerns_its_workspace_and_what_runs_in_it() {
+        let store = store();
+        assert_eq!(put_pod(&store, "web-workspace-0", "u"), ["Workspace web", "Update running"]);
+        assert_eq!(put_pod(&store, "web-workspace-0", "u"), Vec::<String>::new(), "nothing of interest has changed");
+        let gone = words(&store.remove(&key(Kind::Pod, "web-workspace-0")));
+        assert_eq!(gone, ["Workspace web", "Update running"]);
+    }
+
+    #[test]
+    fn a_stateful_set_concerns_its_workspace() {
+        let links = vec![Link::OfWorkspace("web".to_owned())];
+        let set = Object::StatefulSet(StatefulSetSeen::default());
+        assert_eq!(words(&store().put(key(Kind::StatefulSet, "web-workspace"), set, links)), ["Workspace web"]);
+    }
+
+    #[test]
+    fn what_moved_to_another_concerns_both() {
+        let store = store();
+        put(&store, Kind::Workspace, "other", json!({}));
+        let moved = json!({"spec": {"workspaceName": "other"}, "status": complete()});
+        let concerned = put(&store, Kind::Update, "running", moved);
+        assert_eq!(concerned, ["Stack web", "Workspace other", "Workspace web", "Update running"]);
+    }
+
+    #[test]
+    fn a_list_tells_what_has_gone() {
+        let store = store();
+        let present = [key(Kind::Update, "running"), key(Kind::Update, "waiting")].into();
+        assert_eq!(words(&store.listed(Kind::Update, &present)), ["Stack web", "Workspace web", "Update ended"]);
+        assert!(!store.complete(), "only one kind was listed");
+    }
+
+    #[test]
+    fn the_updates_of_a_stack_are_found_by_owner_or_label() {
+        let store = store();
+        put(&store, Kind::Update, "labelled", json!({"metadata": {"labels": {"pulumi.com/stack-name": "web"}}}));
+        let names: Vec<_> = store.updates_of("team", "web").into_iter().filter_map(|u| u.metadata.name).collect();
+        assert_eq!(names, ["ended", "labelled", "running", "waiting"]);
+        assert!(store.updates_of("elsewhere", "web").is_empty());
+    }
+
+    #[test]
+    fn a_pod_tells_its_workspace_by_its_name() {
+        assert_eq!(workspace_of_pod("web-workspace-0"), "web");
+    }
+}

@@ -1,0 +1,79 @@
+//! A stack's outputs as JSON text, with every digit as the CLI wrote it.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+/// How a secret appears in events, at any depth; the value itself is masked there.
+const SECRET: &str = "\"4dabf18193072939515e22adb298388d\":\"1b47061264138c4ac30d75fd1eb44270\"";
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Compact JSON text.
+    pub value: String,
+    pub secret: bool,
+}
+
+/// The value may be secret, so it is not shown.
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").field("secret", &self.secret).finish_non_exhaustive()
+    }
+}
+
+/// Whether JSON text of an event holds a secret. The quotes cannot occur unescaped inside a string.
+pub fn is_secret(json: &str) -> bool {
+    json.contains(SECRET)
+}
+
+/// What `stack output --json --show-secrets` printed. `secret` says which outputs are.
+pub fn outputs_of_cli(
+    printed: &str,
+    secret: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Output>, serde_json::Error> {
+    let values: BTreeMap<String, Box<RawValue>> = serde_json::from_str(printed)?;
+    let output = |name: String, value: &RawValue| {
+        let output = Output { value: compact(value.get()), secret: secret(&name) };
+        (name, output)
+    };
+    Ok(values.into_iter().map(|(name, value)| output(name, &value)).collect())
+}
+
+/// JSON text without the white space between its parts.
+pub fn compact(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut quoted, mut escaped) = (false, false);
+    for c in json.chars() {
+        if quoted || !c.is_ascii_whitespace() {
+            out.push(c);
+        }
+        if c == '"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = quoted && c == '\\' && !escaped;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_at_any_depth_and_nowhere_else() {
+        let marker = format!("{{{SECRET},\"ciphertext\":\"[secret]\"}}");
+        assert!(is_secret(&marker));
+        assert!(is_secret(&format!("{{\"a\":[1,{marker}]}}")));
+        assert!(!is_secret("\"[secret]\""));
+        assert!(!is_secret(&serde_json::to_string(&marker).unwrap()), "a text that only looks like it");
+    }
+
+    #[test]
+    fn values_are_compact_and_keep_their_digits() {
+        let printed = "{\n  \"big\": 9007199254740993.10,\n  \"o\": {\n    \"a b\\\" \": [1, 2]\n  }\n}";
+        let outputs = outputs_of_cli(printed, |name| name == "o").unwrap();
+        assert_eq!(outputs["big"], Output { value: "9007199254740993.10".into(), secret: false });
+        assert_eq!(outputs["o"], Output { value: "{\"a b\\\" \":[1,2]}".into(), secret: true });
+        assert!(!format!("{outputs:?}").contains("9007"), "values are not shown");
+    }
+}

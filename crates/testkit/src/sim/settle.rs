@@ -1,0 +1,142 @@
+//! Whether a world without faults has come to rest, and whether what it says is true.
+
+use pko_api::{
+    Stack, annotations, names,
+    conditions::{ConditionType, find, is_true},
+    stack::{LastUpdate, update_state},
+};
+use pko_core::seen::{Kind, annotation};
+
+use super::{
+    caches::complete,
+    cloud::End,
+    invariants::held,
+    things::Version,
+    users,
+    world::{World, packed},
+};
+
+/// The first thing that is not yet as it should be in the end.
+pub(super) fn unsettled(world: &World) -> Option<String> {
+    let stacks = world.api.all(Kind::Stack).filter_map(|thing| thing.stack());
+    stacks
+        .filter_map(|stack| Some(format!("Stack {}: {}", stack.metadata.name.as_deref()?, restless(world, stack)?)))
+        .next()
+        .or_else(|| world.api.all(Kind::Update).find_map(|thing| leftover(world, thing)))
+        .or_else(|| world.api.all(Kind::Workspace).find_map(|thing| unready(world, thing)))
+        .or_else(|| {
+            let programs = world.api.all(Kind::Program).filter_map(|thing| thing.program());
+            programs
+                .filter(|program| {
+                    let served = program.status.as_ref().and_then(|status| status.artifact.as_ref());
+                    served.and_then(|artifact| artifact.digest.clone()) != Some(packed(program).digest)
+                })
+                .map(|program| format!("Program {:?} is not packed", program.metadata.name))
+                .next()
+        })
+}
+
+/// A Workspace is ready, or stalled, or its pod cannot start.
+fn unready(world: &World, thing: &Version) -> Option<String> {
+    let workspace = thing.workspace()?;
+    let status = workspace.status.clone().unwrap_or_default();
+    let pod = world.api.get(Kind::Pod, &names::pod(thing.name()));
+    if pod.is_some_and(|pod| pod.deleting() || world.agents.is_operating(pod.uid())) {
+        return Some(format!("the pod of Workspace {} is busy", thing.name()));
+    }
+    let seen = status.observed_generation == workspace.metadata.generation.unwrap_or_default();
+    let said = [ConditionType::READY, ConditionType::STALLED].iter().any(|kind| is_true(&status.conditions, *kind));
+    let troubled = pod.and_then(|pod| pod.pod()).is_some_and(|pod| pod.trouble.is_some());
+    (!(seen && (said || troubled))).then(|| format!("Workspace {} is not ready", thing.name()))
+}
+
+fn leftover(world: &World, thing: &Version) -> Option<String> {
+    let update = thing.update()?;
+    let owners = update.metadata.owner_references.iter().flatten();
+    let stack = owners.into_iter().find(|owner| owner.kind == Stack::KIND);
+    let stack = stack.and_then(|owner| world.api.same(Kind::Stack, &owner.name, &owner.uid));
+    if stack.is_none() && held(thing) {
+        return Some(format!("Update {} is held for a Stack that is gone", thing.name()));
+    }
+    if complete(update) && held(thing) {
+        return Some(format!("Update {} has ended and is still held", thing.name()));
+    }
+    (!complete(update)).then(|| format!("Update {} has not ended", thing.name()))
+}
+
+fn restless(world: &World, stack: &Stack) -> Option<String> {
+    let status = stack.status.clone().unwrap_or_default();
+    let generation = stack.metadata.generation.unwrap_or_default();
+    if status.observed_generation != generation {
+        return Some("it was not looked at".to_owned());
+    }
+    let request = annotation(&stack.metadata, annotations::RECONCILIATION_REQUEST).unwrap_or_default();
+    if status.observed_reconcile_request != request {
+        return Some("the request was not seen".to_owned());
+    }
+    // One that is planned and cannot be created yet is no reason to wait.
+    if let Some(current) = &status.current_update
+        && world.api.get(Kind::Update, &current.name).is_some()
+    {
+        return Some(format!("Update {} is under way", current.name));
+    }
+    if is_true(&status.conditions, ConditionType::READY) {
+        return untrue_ready(world, stack, status.last_update.as_ref());
+    }
+    match find(&status.conditions, ConditionType::STALLED) {
+        Some(stalled) => untrue_stall(world, stack, &stalled.reason),
+        None => Some("it is still being reconciled".to_owned()),
+    }
+}
+
+/// Ready is true if the cloud is as the Stack and its Program say.
+fn untrue_ready(world: &World, stack: &Stack, last: Option<&LastUpdate>) -> Option<String> {
+    if stack.metadata.deletion_timestamp.is_some() {
+        return Some("it is ready and being deleted".to_owned());
+    }
+    let Some(last) = last.filter(|last| last.state == update_state::SUCCEEDED) else {
+        return Some("it is ready and no update has succeeded".to_owned());
+    };
+    if last.generation != stack.metadata.generation.unwrap_or_default() {
+        return Some("it is ready by an update of another generation".to_owned());
+    }
+    if stack.spec.preview {
+        return None;
+    }
+    let Some(deployed) = world.cloud.stacks.get(&stack.spec.stack).filter(|deployed| deployed.whole) else {
+        return Some("it is ready and nothing whole is deployed".to_owned());
+    };
+    if deployed.size != users::size(&stack.spec) {
+        return Some(format!("it is ready with {}, and {} is deployed", users::size(&stack.spec), deployed.size));
+    }
+    let program = stack.spec.program_ref.as_ref().map(|program| program.name.as_str());
+    if program.is_some_and(|name| made_anew(world, name)) {
+        return None;
+    }
+    let program = program.and_then(|name| world.api.get(Kind::Program, name));
+    let digest = program.and_then(|thing| thing.program()).map(|program| packed(program).digest).unwrap_or_default();
+    (deployed.program != digest).then(|| format!("it is ready with program {digest}, not {}", deployed.program))
+}
+
+/// A Program that is deleted and made anew counts its generations from one again, and by them alone Stacks tell whether
+/// it has changed. As in PKO, such a change can go unnoticed.
+fn made_anew(world: &World, program: &str) -> bool {
+    let made = world.api.history(Kind::Program).iter().filter(|change| change.before.is_none());
+    made.filter(|change| change.thing().name() == program).count() > 1
+}
+
+/// Stalled is true if the model knows the reason too, and that it is still there.
+fn untrue_stall(world: &World, stack: &Stack, reason: &str) -> Option<String> {
+    let mood = world.cloud.mood(&stack.spec.stack);
+    let program = stack.spec.program_ref.as_ref();
+    let uid = stack.metadata.uid.as_deref().unwrap_or_default();
+    let truthful = match reason {
+        "SpecInvalid" => !stack.spec.problems().is_empty(),
+        "SourceUnavailable" => program.is_some_and(|program| world.api.get(Kind::Program, &program.name).is_none()),
+        "PulumiVersionTooLow" => mood.init == Some("IncompatibleConfiguration"),
+        "WorkspaceFailed" => mood.init.is_some_and(|reason| reason != "IncompatibleConfiguration"),
+        "UpdateFailed" => world.cloud.last_of(uid).is_some_and(|execution| execution.end == Some(End::Failed)),
+        _ => false,
+    };
+    (!truthful).then(|| format!("it is stalled with {reason}, for which there is no cause"))
+}

@@ -1,0 +1,332 @@
+//! What users do, at any moment: they write, change, annotate and delete what is theirs, and what is not.
+
+use std::collections::BTreeMap;
+
+use pko_api::{
+    Checked, Embedded, Program, Stack, annotations,
+    program::ProgramSpec,
+    stack::{ProgramReference, StackSpec, reclaim_policy},
+};
+use pko_core::seen::Kind;
+use serde_json::{Value, json};
+
+use super::{
+    agent::SIZE,
+    api::Deletion,
+    caches::complete,
+    chance::Chance,
+    cloud::Mood,
+    counts::Group,
+    kubelet::{self, Harm},
+    things::{Thing, Version},
+    world::{PLANTED, World},
+};
+
+const STACKS: [&str; 2] = ["alpha", "beta"];
+const PROGRAMS: [&str; 2] = ["site", "api"];
+
+/// Everything that a user does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    CreateStack,
+    EditStack,
+    Annotate,
+    DeleteStack,
+    DeleteStackForeground,
+    ForceStackAway,
+    CreateProgram,
+    EditProgram,
+    DeleteProgram,
+    DeleteUpdate,
+    DeleteWorkspace,
+    DeleteWorkspaceForeground,
+    EditWorkspace,
+    DeletePod,
+    ForceDeletePod,
+    DeleteStatefulSet,
+    Outage,
+    OutageEnds,
+}
+
+/// How often each is tried, relative to the others.
+const ACTS: [(Act, usize); 18] = [
+    (Act::CreateStack, 12),
+    (Act::EditStack, 10),
+    (Act::Annotate, 5),
+    (Act::DeleteStack, 8),
+    (Act::DeleteStackForeground, 3),
+    (Act::ForceStackAway, 1),
+    (Act::CreateProgram, 8),
+    (Act::EditProgram, 6),
+    (Act::DeleteProgram, 2),
+    (Act::DeleteUpdate, 4),
+    (Act::DeleteWorkspace, 3),
+    (Act::DeleteWorkspaceForeground, 2),
+    (Act::EditWorkspace, 2),
+    (Act::DeletePod, 4),
+    (Act::ForceDeletePod, 2),
+    (Act::DeleteStatefulSet, 2),
+    (Act::Outage, 3),
+    (Act::OutageEnds, 3),
+];
+
+impl Act {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CreateStack => "create Stack",
+            Self::EditStack => "edit Stack",
+            Self::Annotate => "request an update",
+            Self::DeleteStack => "delete Stack",
+            Self::DeleteStackForeground => "delete Stack in the foreground",
+            Self::ForceStackAway => "take all finalizers off a Stack",
+            Self::CreateProgram => "create Program",
+            Self::EditProgram => "edit Program",
+            Self::DeleteProgram => "delete Program",
+            Self::DeleteUpdate => "delete Update",
+            Self::DeleteWorkspace => "delete Workspace",
+            Self::DeleteWorkspaceForeground => "delete Workspace in the foreground",
+            Self::EditWorkspace => "edit Workspace",
+            Self::DeletePod => "delete pod",
+            Self::ForceDeletePod => "delete pod by force",
+            Self::DeleteStatefulSet => "delete StatefulSet",
+            Self::Outage => "backend or registry breaks",
+            Self::OutageEnds => "backend or registry works again",
+        }
+    }
+}
+
+/// Names of everything that users do, for tables.
+pub fn acts() -> Vec<&'static str> {
+    ACTS.iter().map(|(act, _)| act.name()).collect()
+}
+
+/// What there is at the beginning of a history.
+pub(super) fn begin(world: &mut World) {
+    act(world, Act::CreateProgram);
+    act(world, Act::CreateStack);
+    if world.chance.percent(30) {
+        act(world, Act::Outage);
+    }
+}
+
+/// A user does something, if there is something to do it to.
+pub(super) fn something(world: &mut World) -> bool {
+    let waiting = world.api.all(Kind::Update).any(|thing| thing.update().is_some_and(|update| !complete(update)));
+    if waiting && world.chance.percent(8) {
+        // At the moment at which it hurts.
+        return act(world, Act::DeleteWorkspace);
+    }
+    let total = ACTS.iter().map(|(_, weight)| weight).sum();
+    let mut drawn = world.chance.below(total);
+    for (what, weight) in ACTS {
+        if drawn < weight {
+            return act(world, what);
+        }
+        drawn -= weight;
+    }
+    false
+}
+
+fn act(world: &mut World, what: Act) -> bool {
+    let Some(on) = attempt(world, what) else { return false };
+    world.counts.hit(Group::User, what.name());
+    world.trace(|| format!("user: {} {on}", what.name()));
+    true
+}
+
+fn attempt(world: &mut World, what: Act) -> Option<String> {
+    let now = world.now;
+    match what {
+        Act::CreateStack => {
+            let name = *world.chance.pick(&STACKS);
+            let spec = stack_spec(name, &mut world.chance);
+            let told = format!("{name} {}", told(&spec));
+            world.api.create(Thing::Stack(Stack::new(name, spec)), now).ok()?;
+            Some(told)
+        }
+        Act::EditStack => {
+            let name = any(world, Kind::Stack)?;
+            let mut stack = world.api.get(Kind::Stack, &name)?.stack()?.clone();
+            edit(&mut stack.spec, &mut world.chance);
+            let told = format!("{name} {}", told(&stack.spec));
+            world.api.store(Thing::Stack(stack));
+            Some(told)
+        }
+        Act::Annotate => {
+            let name = any(world, Kind::Stack)?;
+            let mut stack = world.api.get(Kind::Stack, &name)?.stack()?.clone();
+            let request = format!("request-{}", world.chance.below(1000));
+            let marks = stack.metadata.annotations.get_or_insert_default();
+            marks.insert(annotations::RECONCILIATION_REQUEST.to_owned(), request);
+            world.api.store(Thing::Stack(stack));
+            Some(name)
+        }
+        Act::CreateProgram => {
+            let name = *world.chance.pick(&PROGRAMS);
+            let program = Program::new(name, program(&mut world.chance));
+            world.api.create(Thing::Program(program), now).ok()?;
+            Some(name.to_owned())
+        }
+        Act::EditProgram => {
+            let name = any(world, Kind::Program)?;
+            let mut found = world.api.get(Kind::Program, &name)?.program()?.clone();
+            found.program = program(&mut world.chance);
+            world.api.store(Thing::Program(found));
+            Some(name)
+        }
+        Act::EditWorkspace => {
+            let name = any(world, Kind::Workspace)?;
+            let mut workspace = world.api.get(Kind::Workspace, &name)?.workspace()?.clone();
+            workspace.spec.stacks.first_mut()?.create = None;
+            world.api.store(Thing::Workspace(workspace));
+            Some(name)
+        }
+        Act::DeleteStack => delete(world, Kind::Stack, Deletion::Background),
+        Act::DeleteStackForeground => delete(world, Kind::Stack, Deletion::Foreground),
+        Act::ForceStackAway => {
+            let going: Vec<Version> = world.api.all(Kind::Stack).filter(|stack| stack.deleting()).cloned().collect();
+            let stack = going.first()?;
+            world.forced.insert(stack.uid().to_owned());
+            let mut after = (**stack).clone();
+            after.meta_mut().finalizers = None;
+            world.api.store(after);
+            Some(stack.name().to_owned())
+        }
+        Act::DeleteProgram => delete(world, Kind::Program, Deletion::Background),
+        Act::DeleteUpdate => delete(world, Kind::Update, Deletion::Background),
+        Act::DeleteWorkspace => delete(world, Kind::Workspace, Deletion::Background),
+        Act::DeleteWorkspaceForeground => delete(world, Kind::Workspace, Deletion::Foreground),
+        Act::DeletePod => delete(world, Kind::Pod, Deletion::Background),
+        Act::DeleteStatefulSet => delete(world, Kind::StatefulSet, Deletion::Background),
+        Act::ForceDeletePod => {
+            let name = any(world, Kind::Pod)?;
+            kubelet::harm(world, &name, Harm::Killed)
+        }
+        Act::Outage => {
+            let stack = pulumi_stack(*world.chance.pick(&STACKS));
+            let mood = outage(&mut world.chance);
+            let told = format!("{stack}: {mood:?}");
+            world.cloud.moods.insert(stack, mood);
+            Some(told)
+        }
+        Act::OutageEnds => {
+            let stack = pulumi_stack(*world.chance.pick(&STACKS));
+            world.cloud.moods.remove(&stack)?;
+            Some(stack)
+        }
+    }
+}
+
+fn delete(world: &mut World, kind: Kind, how: Deletion) -> Option<String> {
+    let name = any(world, kind)?;
+    world.api.delete(kind, &name, how, world.now);
+    Some(name)
+}
+
+fn any(world: &mut World, kind: Kind) -> Option<String> {
+    let names: Vec<String> = world.api.all(kind).map(|thing| thing.name().to_owned()).collect();
+    (!names.is_empty()).then(|| world.chance.pick(&names).clone())
+}
+
+fn outage(chance: &mut Chance) -> Mood {
+    let operations = *chance.pick(&[
+        None,
+        Some("UpdateFailed"),
+        Some("UpdateFailed"),
+        Some("UpdateConflict"),
+        Some("InvalidAccessToken"),
+        Some("Unknown"),
+    ]);
+    let init = *chance.pick(&[
+        Some("InstallationFailed"),
+        Some("InitializationFailed"),
+        Some("IncompatibleConfiguration"),
+    ]);
+    if operations.is_some() && chance.percent(70) { Mood { operations, init: None } } else { Mood { operations, init } }
+}
+
+fn pulumi_stack(name: &str) -> String {
+    format!("organization/project/{name}")
+}
+
+/// The value of [`SIZE`] in a Stack's configuration.
+pub(super) fn size(spec: &StackSpec) -> String {
+    let config = spec.config.as_ref().and_then(Checked::good);
+    config.and_then(|config| config.get(SIZE)).map(Value::to_string).unwrap_or_default()
+}
+
+fn config(chance: &mut Chance) -> Checked<BTreeMap<String, Value>> {
+    Checked::Good(BTreeMap::from([(SIZE.to_owned(), json!(format!("size-{}", chance.below(1000))))]))
+}
+
+fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
+    let mut spec = StackSpec {
+        stack: pulumi_stack(name),
+        config: Some(config(chance)),
+        secrets: BTreeMap::from([("password".to_owned(), format!("{PLANTED}-in-spec"))]),
+        destroy_on_finalize: chance.percent(65),
+        preview: chance.percent(8),
+        run_program: chance.percent(15),
+        continue_resync_on_commit_match: chance.percent(15),
+        workspace_reclaim_policy: chance.percent(25).then(|| reclaim_policy::DELETE.to_owned()),
+        ..StackSpec::default()
+    };
+    refer(&mut spec, chance);
+    if chance.percent(25) {
+        let text = *chance.pick(&["30s", "5m", "0s"]);
+        spec.update_template = Some(Embedded::new(json!({"spec": {"ttlAfterCompleted": text}})));
+    }
+    if chance.percent(3) {
+        break_spec(&mut spec);
+    }
+    spec
+}
+
+/// From a Program, or from the image.
+fn refer(spec: &mut StackSpec, chance: &mut Chance) {
+    if chance.percent(90) {
+        let name = if chance.percent(85) { PROGRAMS[0] } else { PROGRAMS[1] };
+        spec.program_ref = Some(ProgramReference { name: name.to_owned() });
+        spec.workspace_template = None;
+    } else {
+        spec.program_ref = None;
+        spec.workspace_template = Some(Embedded::new(json!({"spec": {"local": {"dir": "/app"}}})));
+    }
+}
+
+fn break_spec(spec: &mut StackSpec) {
+    spec.resync_frequency_seconds = Some(Checked::of(json!("soon")));
+}
+
+fn edit(spec: &mut StackSpec, chance: &mut Chance) {
+    match chance.below(8) {
+        0 => refer(spec, chance),
+        1 => spec.destroy_on_finalize = !spec.destroy_on_finalize,
+        2 => spec.preview = !spec.preview,
+        3 if spec.resync_frequency_seconds.is_some() => spec.resync_frequency_seconds = None,
+        3 => break_spec(spec),
+        4 => spec.continue_resync_on_commit_match = !spec.continue_resync_on_commit_match,
+        _ => {}
+    }
+    spec.config = Some(config(chance));
+}
+
+fn program(chance: &mut Chance) -> ProgramSpec {
+    let version = json!(format!("version-{}", chance.below(10_000)));
+    ProgramSpec { outputs: BTreeMap::from([("version".to_owned(), version)]), ..ProgramSpec::default() }
+}
+
+fn told(spec: &StackSpec) -> String {
+    let flags = [
+        (spec.destroy_on_finalize, "destroyOnFinalize"),
+        (spec.preview, "preview"),
+        (spec.run_program, "runProgram"),
+        (spec.continue_resync_on_commit_match, "resync"),
+        (spec.workspace_reclaim_policy.is_some(), "reclaim"),
+        (spec.resync_frequency_seconds.is_some(), "broken"),
+    ];
+    let flags: Vec<&str> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    let program = spec.program_ref.as_ref().map(|program| program.name.as_str());
+    format!("{} {flags:?} program {program:?}", size(spec))
+}
+
