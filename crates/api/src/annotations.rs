@@ -12,6 +12,9 @@ pub const PREREQUISITE_REQUEST: &str = "pulumi.com/prerequisite-request";
 /// On a Workspace: a digest of what the Stack controller applied, so that it knows without writing whether the
 /// Workspace is as planned.
 pub const APPLIED_HASH: &str = "pulumi.com/applied-hash";
+/// On a Workspace that has no owner because its Stack is being destroyed: the UID of that Stack, without which the
+/// Workspace is of no use.
+pub const DESTROYS: &str = "pulumi.com/destroys";
 /// On a workspace pod's template: a digest whose change rolls the pod.
 pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
 /// On a workspace pod: its stacks have been made ready.

@@ -15,7 +15,7 @@ pub enum Question {
     Cached(Kind, String),
     /// An object as it is.
     Live(Kind, String),
-    /// The Updates made for a Stack, as the watch last showed them.
+    /// The Updates made for a Stack that carry our finalizer, as the watch last showed them.
     UpdatesOf { stack: String },
     /// The Updates that were given to a Workspace's pod and have not ended, as they are.
     RunsIn { workspace: String },

@@ -1,8 +1,9 @@
 //! What a decision does: writes that may be repeated, in order. Each says on which version of an object it was decided,
 //! so that a decision from an old view of the world fails instead of winning.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
-    Update, Workspace,
+    Program, Stack, Update, Workspace,
     events::Event,
     program::ProgramStatus,
     stack::StackStatus,
@@ -57,6 +58,33 @@ pub struct Target {
     pub name: String,
     pub uid: String,
     pub resource_version: String,
+}
+
+impl Target {
+    pub fn stack(stack: &Stack) -> Self {
+        Self::new(Kind::Stack, &stack.metadata)
+    }
+
+    pub fn program(program: &Program) -> Self {
+        Self::new(Kind::Program, &program.metadata)
+    }
+
+    pub fn workspace(workspace: &Workspace) -> Self {
+        Self::new(Kind::Workspace, &workspace.metadata)
+    }
+
+    pub fn update(update: &Update) -> Self {
+        Self::new(Kind::Update, &update.metadata)
+    }
+
+    pub(crate) fn new(kind: Kind, metadata: &ObjectMeta) -> Self {
+        Self {
+            kind,
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// A status to be written whole.

@@ -12,7 +12,6 @@ use crate::{
     conditions::whole_second,
     effect::{Effect, Status, Target},
     facts::Facts,
-    seen::Kind,
     step::{Decision, Step, Then},
 };
 
@@ -46,12 +45,7 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     let status = ProgramStatus { observed_generation: generation, artifact: Some(artifact) };
     let mut effects = Vec::new();
     if program.status.as_ref() != Some(&status) {
-        let on = Target {
-            kind: Kind::Program,
-            name: name.clone(),
-            uid: program.metadata.uid.clone().unwrap_or_default(),
-            resource_version: program.metadata.resource_version.clone().unwrap_or_default(),
-        };
+        let on = Target::program(program);
         effects.push(Effect::Status { on, status: Status::Program(Box::new(status)) });
     }
     Ok(Step::Do { effects, then: Then::AwaitChange })

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::{ContainerStatus, Pod},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{Program, Stack, Unreadable, Update, Workspace, annotations, paths};
+use pko_api::{Program, Stack, Unreadable, Update, Workspace, annotations, finalizers, paths};
 
 /// The kinds that decisions read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,6 +169,11 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
 pub fn controller_uid(metadata: &ObjectMeta) -> Option<String> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+}
+
+/// Whether our finalizer is on an object.
+pub fn held(metadata: &ObjectMeta) -> bool {
+    metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
 }
 
 /// An annotation's value.

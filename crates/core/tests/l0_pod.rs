@@ -43,7 +43,7 @@ fn a_stateful_set_is_the_references_but_for_how_the_agent_gets_in() {
     /metadata/uid: "bcec10e9-a2cb-4fa6-be11-b9e8f12d8280" | nothing
     /spec/persistentVolumeClaimRetentionPolicy: {"whenDeleted":"Retain","whenScaled":"Retain"} | nothing
     /spec/revisionHistoryLimit: 10 | nothing
-    /spec/template/metadata/annotations/auto.pulumi.com/revision-hash: "cc114aa7b9ad65669bd5f3e55e50e7ce" | "5aa32240cfa7ddd8578b5d537de33ae9"
+    /spec/template/metadata/annotations/auto.pulumi.com/revision-hash: "cc114aa7b9ad65669bd5f3e55e50e7ce" | "c113a8264a25e51ef0096627ae2adbf6"
     /spec/template/spec/containers/0/env/3/valueFrom/fieldRef/apiVersion: "v1" | nothing
     /spec/template/spec/containers/0/env/4/valueFrom/fieldRef/apiVersion: "v1" | nothing
     /spec/template/spec/containers/0/env/5/valueFrom/resourceFieldRef/divisor: "0" | nothing
@@ -58,7 +58,7 @@ fn a_stateful_set_is_the_references_but_for_how_the_agent_gets_in() {
     /spec/template/spec/initContainers/0/terminationMessagePath: "/dev/termination-log" | nothing
     /spec/template/spec/initContainers/0/terminationMessagePolicy: "File" | nothing
     /spec/template/spec/initContainers/1/args: ["sh","-c","\n/share/agent init -t /share/source --flux-url \"$FLUX_URL\" --flux-digest \"$FLUX_DIGEST\" &&\nln -s \"/share/source/$FLUX_DIR\" /share/workspace\n\t\t"] | nothing
-    /spec/template/spec/initContainers/1/command: nothing | ["/share/agent","init","--target-dir","/share/source","--flux-url","$(FLUX_URL)","--flux-digest","$(FLUX_DIGEST)","--dir","$(FLUX_DIR)","--at","/share/workspace"]
+    /spec/template/spec/initContainers/1/command: nothing | ["/share/agent","init","--target-dir","/share/source","--flux-url","$(FLUX_URL)","--flux-digest","$(FLUX_DIGEST)","--at","/share/workspace"]
     /spec/template/spec/initContainers/1/resources: {} | nothing
     /spec/template/spec/initContainers/1/terminationMessagePath: "/dev/termination-log" | nothing
     /spec/template/spec/initContainers/1/terminationMessagePolicy: "File" | nothing

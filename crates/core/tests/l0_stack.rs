@@ -342,6 +342,24 @@ fn a_destroyed_stack_is_let_go() {
 }
 
 #[test]
+fn what_a_destroy_needs_belongs_to_nobody_and_goes_before_the_stack() {
+    let stack = deleted(with_last(stack(), last_update(SUCCEEDED)));
+    let (effects, _) = world(stack.clone()).act();
+    let Some(Effect::ApplyWorkspace { workspace: planned, .. }) = effects.get(1) else { panic!("{effects:?}") };
+    assert_eq!(planned.metadata.owner_references, None, "the garbage collector would take it away");
+    let mut ownerless = workspace(&stack, "Ready", "Succeeded");
+    ownerless.metadata.labels.clone_from(&planned.metadata.labels);
+    assert_eq!(ownerless.metadata.owner_references, None);
+    let (effects, _) = world(stack).with(workspace_object(ownerless.clone()), NAME).act();
+    let Some(Effect::CreateUpdate(update)) = effects.get(1) else { panic!("{effects:?}") };
+    let owners: Vec<_> = update.metadata.owner_references.iter().flatten().map(|owner| owner.kind.as_str()).collect();
+    assert_eq!(owners, ["Workspace"]);
+    let destroyed = world(deleted(with_last(support::stack(), destroyed())));
+    let (effects, _) = destroyed.with(workspace_object(ownerless), NAME).act();
+    assert_eq!(names(&effects), ["write stack status", "delete workspace", "release stack"]);
+}
+
+#[test]
 fn a_destroy_that_failed_keeps_the_stack() {
     let last = LastUpdate { generation: 2, update_type: update_type::DESTROY.to_owned(), ..failures(3) };
     let (effects, then) = world(deleted(with_last(stack(), last))).act();

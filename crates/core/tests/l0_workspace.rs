@@ -246,7 +246,7 @@ fn an_agent_is_given_time_to_start_before_its_silence_is_told() {
     let starting = PodSeen { running_since: Some(at(-1)), ..fresh_pod() };
     let (effects, then) = with_run(with_pod(workspace(), starting), silent.clone()).act();
     assert_eq!(ready(&effects), not_ready("WaitingForReplicas"));
-    assert_eq!(then, Then::Requeue(Duration::from_millis(100)));
+    assert_eq!(then, Then::Requeue(Duration::from_millis(250)));
     let (effects, _) = with_run(with_pod(workspace(), fresh_pod()), silent).act();
     assert_eq!(names(&effects), ["write workspace status", "publish event"]);
     assert_eq!(ready(&effects), not_ready("ConnectionFailed"));
@@ -276,6 +276,20 @@ fn one_that_is_deleted_says_so_and_makes_nothing() {
     let (effects, _) = world(workspace).act();
     assert_eq!(names(&effects), ["write workspace status"]);
     assert_eq!(ready(&effects), not_ready("Deleting"));
+}
+
+#[test]
+fn one_that_destroys_a_stack_goes_when_that_is_gone() {
+    let mut workspace = workspace();
+    workspace.metadata.labels = Some([("pulumi.com/stack-name".to_owned(), NAME.to_owned())].into());
+    workspace.metadata.annotations = Some([("pulumi.com/destroys".to_owned(), "stack-uid".to_owned())].into());
+    let there = Object::Stack(Box::new(stack()));
+    assert!(names(&world(workspace.clone()).live(there, NAME).act().0).contains(&"apply statefulset"));
+    assert_eq!(names(&world(workspace.clone()).act().0), ["delete workspace"]);
+    let mut another = stack();
+    another.metadata.uid = Some("another".to_owned());
+    let another = Object::Stack(Box::new(another));
+    assert_eq!(names(&world(workspace).live(another, NAME).act().0), ["delete workspace"]);
 }
 
 #[test]

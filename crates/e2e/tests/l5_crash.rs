@@ -4,7 +4,7 @@
 
 use std::{
     path::PathBuf,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use pko_e2e::scene::{STACK, Scene};
@@ -64,6 +64,10 @@ fn await_leader(operator: &LocalOperator, limit: Duration) -> Duration {
     began.elapsed()
 }
 
+fn since(moment: SystemTime) -> Duration {
+    moment.elapsed().unwrap_or_default()
+}
+
 fn crash(operator: &mut LocalOperator) {
     operator.kill();
     operator.respawn();
@@ -113,13 +117,16 @@ fn an_update_goes_through_ten_crashes_of_the_operator_as_if_there_were_none() {
 
     // While it runs.
     await_beginning(&scene);
-    let began = Instant::now();
+    let began = scene.volume().ledger_written();
     let mut processes = Vec::new();
     for moment in MOMENTS {
         // A moment is all that is awaited here.
-        std::thread::sleep(Duration::from_secs_f64(moment).saturating_sub(began.elapsed()));
+        std::thread::sleep(Duration::from_secs_f64(moment).saturating_sub(since(began)));
         crash(&mut operator);
-        // By now the provider may have ended, and what ends is not to be counted.
+        let (happened, ledger) = (since(began), scene.volume().ledger());
+        eprintln!("crashed {happened:.1?} after the provider had begun");
+        assert_eq!(ledger.len(), 1, "the update still runs {happened:.1?} after it began: {ledger:?}");
+        // One that ends is not to be counted.
         if moment < f64::from(CREATE_SECONDS) - 3.0 {
             processes.push(cli_processes(&scene));
         }
@@ -130,10 +137,9 @@ fn an_update_goes_through_ten_crashes_of_the_operator_as_if_there_were_none() {
 
     // While its result is taken over.
     let created = await_end(&scene);
-    let ended = Instant::now();
     crash(&mut operator);
     let stack = scene.until_updated("app", "");
-    let took = ended.elapsed();
+    let took = since(scene.volume().ledger_written());
     eprintln!("the Stack was ready {took:.1?} after the provider had ended");
     assert!(took < Duration::from_secs(15), "the Stack was ready only {took:.1?} after the provider had ended");
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use pko_api::Update;
-use pko_core::seen::{Key, Kind, Object};
+use pko_core::seen::{Key, Kind, Object, held};
 
 use crate::wake;
 
@@ -91,11 +91,12 @@ impl Store {
         seen.objects.get(key).map(|entry| entry.object.clone())
     }
 
-    /// The Updates of a Stack.
+    /// The Updates of a Stack that carry our finalizer.
     pub fn updates_of(&self, namespace: &str, stack: &str) -> Vec<Update> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         let link = Link::OfStack(stack.to_owned());
-        seen.linked(namespace, link).filter_map(|(_, object)| object.update().cloned()).collect()
+        let updates = seen.linked(namespace, link).filter_map(|(_, object)| object.update());
+        updates.filter(|update| held(&update.metadata)).cloned().collect()
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
         seen.linked(&key.namespace, link).filter(move |(_, object)| which(object)).map(|(key, _)| key.clone())
     };
     match key.kind {
-        // An Update that its Stack held may go with it.
-        Kind::Stack if now.is_none() => keys.extend(linked(Link::OfStack(key.name.clone()), of_kind_update)),
+        // What it made may have to go with it.
+        Kind::Stack if now.is_none() => keys.extend(linked(Link::OfStack(key.name.clone()), |_| true)),
         Kind::Program => keys.extend(linked(Link::RunsProgram(key.name.clone()), |_| true)),
         Kind::Workspace => {
             // Also the Stack that waits for another's Workspace of its name to go.
@@ -54,10 +54,6 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
     }
     keys.retain(|other| other == key || seen.has(other));
     keys
-}
-
-fn of_kind_update(object: &Object) -> bool {
-    object.update().is_some()
 }
 
 fn unfinished(object: &Object) -> bool {
@@ -173,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_concerns_itself_and_when_it_goes_its_updates() {
+    fn a_stack_concerns_itself_and_when_it_goes_what_it_made() {
         let store = store();
         assert_eq!(put(&store, Kind::Stack, "web", json!({"spec": {"stack": "prod"}})), ["Stack web"]);
         let gone = words(&store.remove(&key(Kind::Stack, "web")));
-        assert_eq!(gone, ["Stack web", "Update ended", "Update running", "Update waiting"]);
+        assert_eq!(gone, ["Stack web", "Workspace web", "Update ended", "Update running", "Update waiting"]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Follower {
     fn tell(&mut self, found: &[Value]) {
         for line in lines(found) {
             if self.told.get(&line.key) != Some(&line.text) {
-                println!("{:>7}  {:<30} {}", seconds(self.began.elapsed()), line.subject, line.text);
+                println!("{:>7}  {:<34} {}", seconds(self.began.elapsed()), line.subject, line.text);
                 self.told.insert(line.key, line.text);
             }
         }

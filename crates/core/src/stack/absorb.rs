@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pko_api::{
-    Update,
+    Stack, Update,
     conditions::{ConditionType, find, is_true},
-    events, finalizers,
+    events,
     messages::stack as message,
     reasons::{stack as reason, update as update_reason},
     stack::{CurrentUpdate, LastUpdate, update_state},
@@ -18,7 +18,7 @@ use crate::{
     conditions::whole_second,
     effect::{Effect, Target},
     facts::Facts,
-    seen::Kind,
+    seen::held,
     step::Decision,
 };
 
@@ -38,8 +38,8 @@ pub(super) fn finished_update(facts: &Facts, draft: &mut Draft) -> Decision<()> 
         },
     };
     if !complete(update) {
-        let hold = (!held(update) && update.metadata.deletion_timestamp.is_none())
-            .then(|| Effect::HoldUpdate { on: target(update) });
+        let hold = (!held(&update.metadata) && update.metadata.deletion_timestamp.is_none())
+            .then(|| Effect::HoldUpdate { on: Target::update(update) });
         return Err(draft.reconciling(
             reason::STACK_PROCESSING,
             message::BEING_PROCESSED,
@@ -50,8 +50,8 @@ pub(super) fn finished_update(facts: &Facts, draft: &mut Draft) -> Decision<()> 
     let last = if failed(update) { failure(draft, &current, update) } else { success(facts, draft, &current, update)? };
     draft.status.last_update = Some(last);
     draft.status.current_update = None;
-    if held(update) {
-        draft.release.push(target(update));
+    if held(&update.metadata) {
+        draft.release.push(Target::update(update));
     }
     Ok(())
 }
@@ -63,9 +63,9 @@ pub(super) fn leftovers(facts: &Facts, draft: &mut Draft) -> Decision<()> {
     let left: Vec<Target> = facts
         .updates_of(draft.name())?
         .iter()
-        .filter(|update| complete(update) && held(update) && owned_by(update, draft))
+        .filter(|update| complete(update) && held(&update.metadata) && owned_by(update, draft))
         .filter(|update| update.metadata.name.as_deref() != current.map(|current| current.name.as_str()))
-        .map(target)
+        .map(Target::update)
         .collect();
     if left.is_empty() {
         return Ok(());
@@ -141,20 +141,9 @@ fn lost(update: &Update) -> bool {
     })
 }
 
-fn held(update: &Update) -> bool {
-    update.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
-}
-
+/// Those made for a destroy have no owner but their Workspace; that they are of this Stack, their label says.
 fn owned_by(update: &Update, draft: &Draft) -> bool {
     let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
-    owners.iter().any(|owner| Some(&owner.uid) == draft.stack.metadata.uid.as_ref())
-}
-
-fn target(update: &Update) -> Target {
-    Target {
-        kind: Kind::Update,
-        name: update.metadata.name.clone().unwrap_or_default(),
-        uid: update.metadata.uid.clone().unwrap_or_default(),
-        resource_version: update.metadata.resource_version.clone().unwrap_or_default(),
-    }
+    let mut stacks = owners.iter().filter(|owner| owner.kind == Stack::KIND).peekable();
+    stacks.peek().is_none() || stacks.any(|owner| Some(&owner.uid) == draft.stack.metadata.uid.as_ref())
 }

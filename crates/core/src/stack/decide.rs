@@ -23,7 +23,7 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     }
     absorb::finished_update(facts, &mut draft)?;
     absorb::leftovers(facts, &mut draft)?;
-    finalize::without_destroy(&mut draft)?;
+    finalize::without_destroy(facts, &mut draft)?;
     let source = source::resolve(facts, &mut draft)?;
     let planned = plan::workspace(stack, &source.from).map_err(|invalid| draft.spec_invalid(&invalid.message))?;
     match synced::synced(stack, &draft.status, &source.commit, facts.now) {

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use pko_api::{
     Stack, annotations,
     events::{self, Event},
-    finalizers,
     reasons::{Reason, stack as reason},
     stack::StackStatus,
 };
@@ -15,7 +14,7 @@ use crate::{
     effect::{Effect, Status, Target},
     facts::Facts,
     outcome::{Outcome, stack_conditions},
-    seen::{Kind, annotation},
+    seen::{annotation, held},
     step::{Decision, Step, Then},
 };
 
@@ -53,16 +52,11 @@ impl<'a> Draft<'a> {
 
     /// Whether our finalizer is on the Stack.
     pub(super) fn held(&self) -> bool {
-        self.stack.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
+        held(&self.stack.metadata)
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            kind: Kind::Stack,
-            name: self.name().to_owned(),
-            uid: self.stack.metadata.uid.clone().unwrap_or_default(),
-            resource_version: self.stack.metadata.resource_version.clone().unwrap_or_default(),
-        }
+        Target::stack(self.stack)
     }
 
     /// Goes on only if the Stack is as it was read: for writes to other objects, which its version does not guard.

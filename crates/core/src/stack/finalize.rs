@@ -1,17 +1,18 @@
 //! Lets a Stack go that is being deleted, when nothing of it has to be destroyed any more.
 
-use pko_api::finalizers;
+use pko_api::{finalizers, labels};
 
-use super::draft::Draft;
+use super::{draft::Draft, plan};
 use crate::{
-    effect::Effect,
+    effect::{Effect, Target},
+    facts::Facts,
     outcome::Outcome,
     step::{Decision, Step, Then},
 };
 
 /// A Stack that is not to be destroyed goes at once.
-pub(super) fn without_destroy(draft: &mut Draft) -> Decision<()> {
-    if draft.deleting() && !destroys(draft) { Err(release(draft)) } else { Ok(()) }
+pub(super) fn without_destroy(facts: &Facts, draft: &mut Draft) -> Decision<()> {
+    if draft.deleting() && !destroys(draft) { Err(release(facts, draft)?) } else { Ok(()) }
 }
 
 /// Whether deleting the Stack destroys its resources.
@@ -20,9 +21,24 @@ pub(super) fn destroys(draft: &Draft) -> bool {
 }
 
 /// The only place where a Stack loses our finalizer.
-pub(super) fn release(draft: &mut Draft) -> Step {
+pub(super) fn release(facts: &Facts, draft: &mut Draft) -> Decision<Step> {
+    let mut effects: Vec<Effect> = ownerless_workspace(facts, draft)?.into_iter().collect();
     let mut remaining = draft.stack.metadata.finalizers.clone().unwrap_or_default();
     remaining.retain(|name| name != finalizers::STACK);
-    let release = Effect::ReleaseStack { on: draft.target(), finalizers: remaining };
-    draft.settle(&Outcome::Ready, vec![release], Then::AwaitChange)
+    effects.push(Effect::ReleaseStack { on: draft.target(), finalizers: remaining });
+    Ok(draft.settle(&Outcome::Ready, effects, Then::AwaitChange))
+}
+
+/// The Workspace of a destroy has no owner with which it would go, so it goes first.
+fn ownerless_workspace(facts: &Facts, draft: &Draft) -> Decision<Option<Effect>> {
+    let Some(workspace) = facts.live_workspace(&plan::workspace_name(draft.stack))? else { return Ok(None) };
+    let metadata = &workspace.metadata;
+    let ours = metadata.labels.as_ref().and_then(|labels| labels.get(labels::STACK_NAME));
+    if metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty())
+        || metadata.deletion_timestamp.is_some()
+        || ours.map(String::as_str) != Some(draft.name())
+    {
+        return Ok(None);
+    }
+    Ok(Some(Effect::DeleteWorkspace { on: Target::workspace(workspace) }))
 }

@@ -19,7 +19,6 @@ use crate::{
     effect::{Effect, Target},
     facts::Facts,
     outcome::Outcome,
-    seen::Kind,
     step::{Decision, Step, Then},
 };
 
@@ -31,7 +30,7 @@ pub(super) fn settle(facts: &Facts, draft: &mut Draft, planned: &Workspace) -> D
     let Some(last) = draft.status.last_update.clone() else { return Ok(Step::done()) };
     let succeeded = last.state == update_state::SUCCEEDED;
     if draft.deleting() && succeeded {
-        return Ok(finalize::release(draft));
+        return finalize::release(facts, draft);
     }
     let then = look_again(draft, &last);
     let reclaim = if succeeded { reclaim_workspace(facts, draft, planned)? } else { None };
@@ -78,12 +77,5 @@ fn reclaim_workspace(facts: &Facts, draft: &mut Draft, planned: &Workspace) -> D
         return Ok(None);
     }
     draft.events.push(events::stack::workspace_deleted());
-    Ok(Some(Effect::DeleteWorkspace {
-        on: Target {
-            kind: Kind::Workspace,
-            name: name.to_owned(),
-            uid: workspace.metadata.uid.clone().unwrap_or_default(),
-            resource_version: workspace.metadata.resource_version.clone().unwrap_or_default(),
-        },
-    }))
+    Ok(Some(Effect::DeleteWorkspace { on: Target::workspace(workspace) }))
 }

@@ -84,13 +84,7 @@ fn usable(draft: &mut Draft) -> Decision<()> {
 
 /// A Stack that does not decode. Its status is left alone: writing it would lose what cannot be read.
 pub(super) fn unreadable(bad: &Unreadable) -> Step {
-    let metadata = &bad.metadata;
-    let on = Target {
-        kind: Kind::Stack,
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-        resource_version: metadata.resource_version.clone().unwrap_or_default(),
-    };
+    let on = Target::new(Kind::Stack, &bad.metadata);
     let event = events::stack::config_invalid(&bad.why);
     Step::Do { effects: vec![Effect::Publish { on, event }], then: Then::AwaitChange }
 }

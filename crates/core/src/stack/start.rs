@@ -52,7 +52,7 @@ pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: 
     if current && let Some(stalled) = find(&status.conditions, ConditionType::STALLED).filter(|c| c.status == "True") {
         if draft.deleting() && draft.status.last_update.is_none() && draft.status.current_update.is_none() {
             // No update was ever begun: there is nothing to destroy.
-            return Err(finalize::release(draft));
+            return Err(finalize::release(facts, draft)?);
         }
         let why = if stalled.reason == workspace_reason::INCOMPATIBLE_CONFIGURATION.as_str() {
             reason::PULUMI_VERSION_TOO_LOW

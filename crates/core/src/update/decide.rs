@@ -5,7 +5,7 @@ use std::time::Duration;
 use pko_api::{
     Checked, Stack, Update, Workspace,
     conditions::{ConditionType, find, is_true},
-    events, finalizers, names,
+    events, labels, names,
     reasons::{Reason, update as reason},
     update::{UpdateRun, update_type},
 };
@@ -18,7 +18,7 @@ use crate::{
     ask::{RunAnswer, RunSeen, RunState},
     effect::{Effect, Target},
     facts::Facts,
-    seen::{Kind, PodRef, PodSeen, controller_uid},
+    seen::{PodRef, PodSeen, controller_uid, held},
     step::{Decision, Step, Then},
 };
 
@@ -56,10 +56,10 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
         return Ok(report.canceled());
     }
     if let Some(owner) = stack_name(update)
-        && !held(update)
+        && !held(&update.metadata)
     {
         // Until its Stack holds it, it could vanish while it runs, and its result with it.
-        let planned = facts.live_stack(&owner)?.is_some_and(|stack| owns(stack, update) && plans(stack, update));
+        let planned = facts.live_stack(&owner)?.is_some_and(|stack| plans(stack, update));
         return Ok(if planned { Step::look_again(NOT_HELD) } else { report.canceled() });
     }
     let operation = match operation(&update.spec) {
@@ -94,7 +94,7 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
         let mut step = report.waiting(&waiting, SILENT);
         if !told && let Step::Do { effects, .. } = &mut step {
             effects.push(Effect::Publish {
-                on: of_workspace(workspace),
+                on: Target::workspace(workspace),
                 event: events::workspace::connection_failure(why),
             });
         }
@@ -162,15 +162,12 @@ fn succeeded(update: &Update, mut report: Report, pod: &PodRef, run: &RunSeen) -
 /// After its end an Update stays for its time, and as long as its Stack holds it.
 fn ended(facts: &Facts, update: &Update) -> Decision<Step> {
     let report = Report::new(update, facts.now);
+    if held(&update.metadata) && !wanted(facts, update)? {
+        // Its Stack went without letting it go.
+        let effects = vec![Effect::ReleaseUpdate { on: report.target() }];
+        return Ok(Step::Do { effects, then: Then::AwaitChange });
+    }
     if update.metadata.deletion_timestamp.is_some() {
-        if let Some(owner) = stack_name(update)
-            && held(update)
-            && !facts.live_stack(&owner)?.is_some_and(|stack| owns(stack, update))
-        {
-            // Its Stack went without letting it go.
-            let effects = vec![Effect::ReleaseUpdate { on: report.target() }];
-            return Ok(Step::Do { effects, then: Then::AwaitChange });
-        }
         return Ok(Step::done());
     }
     let Some(ttl) = update.spec.ttl_after_completed.as_ref().and_then(Checked::good) else { return Ok(Step::done()) };
@@ -197,10 +194,17 @@ fn ready(workspace: &Workspace) -> bool {
         })
 }
 
-/// The Stack that made the Update, if one did.
+/// The Stack that made the Update, if one did. References to owners come and go, the label stays.
 fn stack_name(update: &Update) -> Option<String> {
     let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
-    owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone())
+    let owner = owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone());
+    owner.or_else(|| update.metadata.labels.as_ref()?.get(labels::STACK_NAME).cloned())
+}
+
+/// Whether there is a Stack that will let the Update go.
+fn wanted(facts: &Facts, update: &Update) -> Decision<bool> {
+    let Some(name) = stack_name(update) else { return Ok(false) };
+    Ok(facts.live_stack(&name)?.is_some_and(|stack| owns(stack, update) || plans(stack, update)))
 }
 
 fn owns(stack: &Stack, update: &Update) -> bool {
@@ -212,17 +216,4 @@ fn owns(stack: &Stack, update: &Update) -> bool {
 fn plans(stack: &Stack, update: &Update) -> bool {
     let current = stack.status.as_ref().and_then(|status| status.current_update.as_ref());
     current.is_some_and(|current| Some(&current.name) == update.metadata.name.as_ref())
-}
-
-fn held(update: &Update) -> bool {
-    update.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|name| name == finalizers::STACK)
-}
-
-fn of_workspace(workspace: &Workspace) -> Target {
-    Target {
-        kind: Kind::Workspace,
-        name: workspace.metadata.name.clone().unwrap_or_default(),
-        uid: workspace.metadata.uid.clone().unwrap_or_default(),
-        resource_version: workspace.metadata.resource_version.clone().unwrap_or_default(),
-    }
 }

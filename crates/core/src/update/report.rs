@@ -16,7 +16,6 @@ use crate::{
     ask::RunSeen,
     conditions::{condition, shortened, whole_second},
     effect::{Effect, Status, Target},
-    seen::Kind,
     step::{Step, Then},
 };
 
@@ -54,12 +53,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            kind: Kind::Update,
-            name: self.update.metadata.name.clone().unwrap_or_default(),
-            uid: self.update.metadata.uid.clone().unwrap_or_default(),
-            resource_version: self.update.metadata.resource_version.clone().unwrap_or_default(),
-        }
+        Target::update(self.update)
     }
 
     /// Records the pod to which the operation is given.

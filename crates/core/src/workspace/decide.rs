@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use pko_api::{Workspace, messages::workspace as message, names, reasons::workspace as reason};
+use pko_api::{Workspace, annotations, labels, messages::workspace as message, names, reasons::workspace as reason};
 
 use super::{build, initialize, report::Report};
 use crate::{
-    effect::Effect,
+    effect::{Effect, Target},
     facts::Facts,
-    seen::{PodSeen, StatefulSetSeen},
+    seen::{PodSeen, StatefulSetSeen, annotation},
     step::{Decision, Step, Then},
 };
 
@@ -25,6 +25,11 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     let mut report = Report::new(workspace, facts.now);
     if workspace.metadata.deletion_timestamp.is_some() {
         return Ok(report.not_ready(&reason::DELETING, message::DELETING, Vec::new(), Then::AwaitChange));
+    }
+    if useless(facts, workspace)? {
+        fresh(facts, workspace)?;
+        let effects = vec![Effect::DeleteWorkspace { on: Target::workspace(workspace) }];
+        return Ok(Step::Do { effects, then: Then::AwaitChange });
     }
     let pod = current_pod(facts, workspace, &mut report)?;
     if pod.initialized {
@@ -69,6 +74,14 @@ fn current_pod<'f>(facts: &'f Facts, workspace: &Workspace, report: &mut Report)
         return Err(report.no_pod(pod.trouble.as_deref(), LOOK_AGAIN));
     }
     Ok(pod)
+}
+
+/// Whether it was there to destroy a Stack that is gone, by force: nobody else would take it away.
+fn useless(facts: &Facts, workspace: &Workspace) -> Decision<bool> {
+    let Some(destroys) = annotation(&workspace.metadata, annotations::DESTROYS) else { return Ok(false) };
+    let label = workspace.metadata.labels.as_ref().and_then(|labels| labels.get(labels::STACK_NAME));
+    let Some(name) = label else { return Ok(false) };
+    Ok(facts.live_stack(name)?.is_none_or(|stack| stack.metadata.uid.as_ref() != Some(&destroys)))
 }
 
 /// A StatefulSet that goes away, or belongs to another: perhaps to a Workspace of this name that was deleted.

@@ -20,7 +20,7 @@ use crate::{
 
 /// The end of a run wakes its Workspace; this is for a stream that broke.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// An agent that has just been started is given this long to answer, and is asked this often.
+/// An agent that has just been started is given this long to answer, and is asked again this soon at first.
 const START_UP: Duration = Duration::from_secs(10);
 const STARTING: Duration = Duration::from_millis(100);
 /// How soon an agent that does not answer, or refuses us, is asked again.
@@ -70,8 +70,9 @@ pub(super) fn run(facts: &Facts, report: &mut Report, pod: &PodSeen) -> Decision
 
 fn silent(facts: &Facts, report: &mut Report, pod: &PodSeen, why: &str) -> Step {
     let up = pod.running_since.and_then(|since| Duration::try_from(facts.now.duration_since(since)).ok());
-    if up.unwrap_or_default() < START_UP {
-        return report.no_pod(None, STARTING);
+    let up = up.unwrap_or_default();
+    if up < START_UP {
+        return report.no_pod(None, STARTING.max(up / 4));
     }
     let event = events::workspace::connection_failure(why);
     report.not_ready_with(&reason::CONNECTION_FAILED, why, event, Then::Requeue(SILENT))

@@ -15,7 +15,6 @@ use pko_api::{
 use crate::{
     conditions::condition,
     effect::{Effect, Status, Target},
-    seen::Kind,
     step::{Step, Then},
 };
 
@@ -86,12 +85,7 @@ impl<'a> Report<'a> {
     }
 
     fn target(&self) -> Target {
-        Target {
-            kind: Kind::Workspace,
-            name: self.workspace.metadata.name.clone().unwrap_or_default(),
-            uid: self.workspace.metadata.uid.clone().unwrap_or_default(),
-            resource_version: self.workspace.metadata.resource_version.clone().unwrap_or_default(),
-        }
+        Target::workspace(self.workspace)
     }
 
     fn write(

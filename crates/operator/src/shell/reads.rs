@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
     ask::{Answer, Question},
-    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen},
+    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, held},
 };
 use serde::de::DeserializeOwned;
 
@@ -37,7 +37,7 @@ impl Reads {
             }
             Question::UpdatesOf { stack } => {
                 let of_stack = Some(Link::OfStack(stack.clone()));
-                let keep = |update: &Update| wake::of_stack(&update.metadata) == of_stack;
+                let keep = |update: &Update| held(&update.metadata) && wake::of_stack(&update.metadata) == of_stack;
                 Answer::Updates(self.updates(namespace, keep).await?)
             }
             Question::RunsIn { workspace } => {

@@ -1,7 +1,7 @@
 //! A volume that outlives workspace pods and that the test can look into: a directory of this machine, which the
 //! one-node cluster sees as well. It holds the state backend and the cloud of the test provider.
 
-use std::{fs, os::unix::fs::chown, path::PathBuf};
+use std::{fs, os::unix::fs::chown, path::PathBuf, time::SystemTime};
 
 use serde_json::{Value, json};
 
@@ -81,6 +81,12 @@ impl Volume {
         // A line that is just being written has no end yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(line).collect()
+    }
+
+    /// When the provider last wrote something down.
+    pub fn ledger_written(&self) -> SystemTime {
+        let written = fs::metadata(self.dir.join("cloud/ledger.jsonl")).and_then(|file| file.modified());
+        written.expect("the provider has written something down")
     }
 
     /// The things that exist in the provider's cloud, by their ids.

@@ -247,6 +247,18 @@ impl Agents {
         }
     }
 
+    /// Whether something runs, or the agent is not as it will be.
+    pub(super) fn is_busy(&self, pod: &str, now: Timestamp) -> bool {
+        let away = |agent: &Agent| [agent.silent_until, agent.refuses_until].iter().flatten().any(|until| now < *until);
+        self.is_operating(pod) || self.0.get(pod).is_some_and(away)
+    }
+
+    /// When an agent answers again that does not.
+    pub(super) fn next_answer(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = self.0.values().flat_map(|agent| [agent.silent_until, agent.refuses_until]).flatten();
+        until.filter(|until| *until > now).min()
+    }
+
     pub(super) fn is_operating(&self, pod: &str) -> bool {
         self.0.get(pod).and_then(Agent::active).is_some()
     }

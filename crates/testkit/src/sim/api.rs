@@ -7,6 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::Stack;
 use pko_core::seen::Kind;
 use serde_json::Value;
 
@@ -77,6 +78,13 @@ impl Api {
     /// The object of that name, if it is that very one.
     pub(super) fn same(&self, kind: Kind, name: &str, uid: &str) -> Option<&Version> {
         self.get(kind, name).filter(|thing| thing.uid() == uid)
+    }
+
+    /// UID of the Stack object that something was made for: its owner, or, without an owner, the Stack of that name.
+    pub(super) fn stack_uid(&self, thing: &Thing) -> Option<String> {
+        let owners = thing.meta().owner_references.iter().flatten();
+        let owner = owners.into_iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.uid.clone());
+        owner.or_else(|| Some(self.get(Kind::Stack, thing.stack_name()?)?.uid().to_owned()))
     }
 
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Version> {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pko_api::{Stack, Update, conditions::{ConditionType, is_true}};
+use pko_api::{
+    Update,
+    conditions::{ConditionType, is_true},
+};
 use pko_core::seen::{Key, Kind};
 
 use super::{
@@ -84,9 +87,8 @@ impl Caches {
     }
 
     fn waiting_in<'a>(&'a self, workspace: &'a str) -> impl Iterator<Item = Key> + 'a {
-        let there = move |update: &Update| {
-            update.spec.workspace_name.as_deref() == Some(workspace) && !complete(update)
-        };
+        let there =
+            move |update: &Update| update.spec.workspace_name.as_deref() == Some(workspace) && !complete(update);
         self.all(Kind::Update)
             .filter(move |thing| thing.update().is_some_and(there))
             .map(|thing| key(Kind::Update, thing.name()))
@@ -107,6 +109,5 @@ fn uses(stack: &Version, program: &str) -> bool {
 }
 
 fn stack_of(thing: &Version) -> Option<Key> {
-    let owners = thing.meta().owner_references.as_deref().unwrap_or_default();
-    owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| key(Kind::Stack, &owner.name))
+    thing.stack_name().map(|name| key(Kind::Stack, name))
 }

@@ -19,8 +19,6 @@ pub enum Group {
     Fault,
     /// What users did.
     User,
-    /// Where histories ended.
-    End,
 }
 
 /// Every effect there is, by name.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use pko_api::{Stack, Workspace, annotations, env, finalizers, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pko_api::{Workspace, annotations, env, finalizers, names};
 use pko_core::{
     digest,
     effect::{Effect, Status, Target},
@@ -70,10 +70,8 @@ pub(super) fn carry_out(world: &mut World, _operator: usize, effect: &Effect) ->
         Effect::MarkInitialized { pod } => mark(world, pod),
         Effect::StartInit { pod, run_id, init } => start(world, pod, run_id, agent::init(init), ""),
         Effect::StartUpdate { pod, run_id, operation } => {
-            let update = world.api.all(Kind::Update).find(|update| update.uid() == run_id).cloned();
-            let owners = update.as_ref().and_then(|it| it.meta().owner_references.as_ref()).into_iter().flatten();
-            let stack = owners.into_iter().find(|owner| owner.kind == Stack::KIND);
-            let stack = stack.map(|owner| owner.uid.clone()).unwrap_or_default();
+            let update = world.api.all(Kind::Update).find(|update| update.uid() == run_id);
+            let stack = update.and_then(|update| world.api.stack_uid(update)).unwrap_or_default();
             start(world, pod, run_id, Work::Operation(operation.clone()), &stack)
         }
         Effect::StoreOutputs { pod, run_id, update } => store_outputs(world, pod, run_id, update),
@@ -98,9 +96,9 @@ fn guarded(world: &World, on: &Target) -> Result<Thing, Refused> {
 /// The object, if it still is that very one.
 fn same(world: &World, on: &Target) -> Result<Thing, Refused> {
     let found = world.api.same(on.kind, &on.name, &on.uid);
-    found.map(|thing| (**thing).clone()).ok_or_else(|| {
-        Refused::Conflict(format!("{} {} is not, or no longer, {}", on.kind.as_str(), on.name, on.uid))
-    })
+    found
+        .map(|thing| (**thing).clone())
+        .ok_or_else(|| Refused::Conflict(format!("{} {} is not, or no longer, {}", on.kind.as_str(), on.name, on.uid)))
 }
 
 fn write_status(world: &mut World, on: &Target, status: &Status) -> Done {
@@ -251,11 +249,9 @@ pub(super) fn told(effect: &Effect) -> String {
                     conditions(&status.conditions),
                 ),
                 Status::Workspace(status) => conditions(&status.conditions),
-                Status::Update(status) => format!(
-                    "run {:?} {}",
-                    status.run.as_ref().map(|run| &run.pod_uid),
-                    conditions(&status.conditions)
-                ),
+                Status::Update(status) => {
+                    format!("run {:?} {}", status.run.as_ref().map(|run| &run.pod_uid), conditions(&status.conditions))
+                }
                 Status::Program(status) => {
                     format!("{:?}", status.artifact.as_ref().map(|artifact| &artifact.revision))
                 }
@@ -296,10 +292,18 @@ pub(super) fn shown(object: &Object) -> String {
         Object::Stack(it) => meta(&it.metadata),
         Object::Program(it) => meta(&it.metadata),
         Object::Workspace(it) => {
-            format!("{} {}", meta(&it.metadata), it.status.as_ref().map_or(String::new(), |s| conditions(&s.conditions)))
+            format!(
+                "{} {}",
+                meta(&it.metadata),
+                it.status.as_ref().map_or(String::new(), |s| conditions(&s.conditions))
+            )
         }
         Object::Update(it) => {
-            format!("{} {}", meta(&it.metadata), it.status.as_ref().map_or(String::new(), |s| conditions(&s.conditions)))
+            format!(
+                "{} {}",
+                meta(&it.metadata),
+                it.status.as_ref().map_or(String::new(), |s| conditions(&s.conditions))
+            )
         }
         other => format!("{other:?}"),
     }

@@ -11,28 +11,36 @@ use std::{
 use jiff::SignedDuration;
 use pko_core::{
     driver::{self, Stopped},
-    seen::{Key, Kind},
+    seen::Key,
     step::Then,
 };
 
 use super::{
     Mutant, Outcome,
     api::Refused,
-    caches::key,
     counts::{EFFECTS, Group},
-    invariants,
-    kubelet::{self, Harm},
-    mutants, settle,
+    faults, invariants, mutants,
     shell::{Progress, SimShell},
-    things::KINDS,
     users,
     world::World,
 };
 
-/// How long the world has to come to rest once nothing goes wrong any more.
-const PATIENCE: SignedDuration = SignedDuration::from_hours(2);
-/// More steps than that in this time are a loop.
-const MOST_STEPS: usize = 20_000;
+/// Effects that few reconciles come to, and after which a crash is tried more often; the first ones most.
+const RARE: [&str; 13] = [
+    "delete workspace",
+    "delete workspace",
+    "delete update",
+    "mark pod initialized",
+    "write update status",
+    "delete update",
+    "delete workspace",
+    "store outputs",
+    "release stack",
+    "release update",
+    "create update",
+    "hold update",
+    "start update run",
+];
 /// The longest wait between attempts after errors.
 const LONGEST_BACKOFF: i64 = 60_000;
 
@@ -40,7 +48,7 @@ type Reconcile = Pin<Box<dyn Future<Output = Result<Then, Stopped<Refused>>>>>;
 
 /// When the process crashes in the middle of a reconcile.
 #[derive(Clone, Copy)]
-enum Crash {
+pub(super) enum Crash {
     /// After so many effects.
     Effects(usize),
     /// After this effect.
@@ -48,65 +56,89 @@ enum Crash {
 }
 
 /// A reconcile that is under way.
-struct Flight {
-    operator: usize,
+pub(super) struct Flight {
+    pub(super) operator: usize,
     key: Key,
     future: Reconcile,
     progress: Rc<Progress>,
-    crash: Option<Crash>,
+    pub(super) crash: Option<Crash>,
 }
 
 /// How much goes wrong in a history, and how busy its users are; of a hundred steps each. Without quiet histories, few
 /// updates would come to their end before the next thing happens to them.
 #[derive(Clone, Copy)]
-struct Temper {
+pub(super) struct Temper {
     faults: usize,
     users: usize,
+    /// Where processes crash in this history, and in how many of a hundred reconciles that come there.
+    crash: Crash,
     crashes: usize,
+    /// How many more of them there are: nothing would ever get past a place where every process crashes.
+    crashes_left: usize,
+    /// In how many of a hundred times what has begun goes on to its end at once. In haste a history gets far; without,
+    /// more of it is interleaved.
+    pub(super) haste: usize,
 }
 
 /// A history in the making.
 pub(super) struct History {
-    world: Rc<RefCell<World>>,
-    flights: Vec<Flight>,
-    steps: usize,
-    temper: Temper,
+    pub(super) world: Rc<RefCell<World>>,
+    pub(super) flights: Vec<Flight>,
+    pub(super) steps: usize,
+    pub(super) temper: Temper,
 }
 
 impl History {
     pub(super) fn new(seed: u64, mutant: Option<Mutant>, traced: bool) -> Self {
         let mut world = World::new(seed, mutant, traced);
         let temper = Temper {
-            faults: *world.chance.pick(&[0, 1, 1, 2, 4]),
-            users: *world.chance.pick(&[1, 1, 2, 4]),
-            crashes: *world.chance.pick(&[0, 10, 30, 60]),
+            faults: *world.chance.pick(&[0, 1, 1, 3]),
+            users: *world.chance.pick(&[0, 1, 2, 4]),
+            crash: match world.chance.below(10) {
+                0 | 1 => Crash::Effects(1 + world.chance.below(5)),
+                2..7 => Crash::Named(RARE[world.chance.below(RARE.len())]),
+                _ => Crash::Named(EFFECTS[world.chance.below(EFFECTS.len())]),
+            },
+            crashes: *world.chance.pick(&[0, 60, 100]),
+            crashes_left: 3,
+            haste: *world.chance.pick(&[30, 70, 95, 95]),
         };
         Self { world: Rc::new(RefCell::new(world)), flights: Vec::new(), steps: 0, temper }
     }
 
     /// From the first Stack to the end.
     pub(super) fn run(mut self) -> Outcome {
-        let faulty = {
-            let mut world = self.world.borrow_mut();
-            world.start_operator(0);
-            users::begin(&mut world);
-            usize::try_from(world.chance.between(80, 320)).unwrap_or_default()
-        };
-        while self.steps < faulty && self.world.borrow().violation.is_none() {
-            self.step();
-            self.after_step();
+        self.world.borrow_mut().start_operator(0);
+        users::begin(&mut self.world.borrow_mut());
+        // Some histories begin where there is something to lose.
+        if self.world.borrow_mut().chance.percent(40) {
+            self.rest();
         }
-        if self.world.borrow().violation.is_none()
-            && let Err(wrong) = self.settle()
-        {
-            self.world.borrow_mut().violated(wrong);
-        }
+        self.unrest();
+        self.rest();
+        self.stay();
         let world = self.world.borrow();
         Outcome {
             steps: self.steps,
             counts: world.counts.clone(),
             violation: world.violation.clone(),
             trace: world.traced(),
+        }
+    }
+
+    /// Anything may happen.
+    fn unrest(&mut self) {
+        let steps = {
+            let mut world = self.world.borrow_mut();
+            world.faults = true;
+            world.chance.between(60, 260)
+        };
+        for _ in 0..steps {
+            if self.world.borrow().violation.is_some() {
+                return;
+            }
+            self.step();
+            self.after_step();
         }
     }
 
@@ -141,16 +173,28 @@ impl History {
             || self.fly()
             || self.watch()
             || self.by_itself()
+            || self.users_grow_bored()
             || self.pass_time()
             || users::something(&mut self.world.borrow_mut());
     }
 
-    fn by_itself(&mut self) -> bool {
-        self.world.borrow_mut().by_itself()
+    pub(super) fn by_itself(&self) -> bool {
+        let mut world = self.world.borrow_mut();
+        if !world.by_itself() {
+            return false;
+        }
+        while world.chance.percent(self.temper.haste) && world.by_itself() {}
+        true
+    }
+
+    /// When nothing happens at this moment, users find something to do.
+    fn users_grow_bored(&self) -> bool {
+        let mut world = self.world.borrow_mut();
+        world.chance.one_in(2) && users::something_useful(&mut world)
     }
 
     /// An operator takes an object from its queue.
-    fn start_reconcile(&mut self) -> bool {
+    pub(super) fn start_reconcile(&mut self) -> bool {
         let mut world = self.world.borrow_mut();
         let mut waiting: Vec<(usize, Key)> = Vec::new();
         for (number, operator) in world.operators.iter().enumerate() {
@@ -164,15 +208,9 @@ impl History {
         operator.queue.remove(&key);
         operator.timers.remove(&key);
         operator.busy.insert(key.clone());
-        let crash = (world.faults && world.chance.percent(self.temper.crashes)).then(|| {
-            // By number, every place in a long row of effects is reached; by name, every rare effect is.
-            if world.chance.percent(20) {
-                Crash::Effects(1 + world.chance.below(5))
-            } else {
-                Crash::Named(EFFECTS[world.chance.below(EFFECTS.len())])
-            }
-        });
-        let at_once = world.chance.percent(50);
+        let crashes = world.faults && self.temper.crashes_left > 0 && world.chance.percent(self.temper.crashes);
+        let crash = crashes.then_some(self.temper.crash);
+        let at_once = world.chance.percent(self.temper.haste);
         world.trace(|| format!("operator {number} reconciles {key}"));
         drop(world);
         let progress = Rc::new(Progress::default());
@@ -190,7 +228,7 @@ impl History {
     }
 
     /// A reconcile that is under way goes on to its next pause.
-    fn fly(&mut self) -> bool {
+    pub(super) fn fly(&mut self) -> bool {
         if self.flights.is_empty() {
             return false;
         }
@@ -209,6 +247,7 @@ impl History {
             None => false,
         };
         if crashes {
+            self.temper.crashes_left = self.temper.crashes_left.saturating_sub(1);
             let operator = flight.operator;
             let after = flight.progress.last.get();
             self.crash(operator, after);
@@ -253,7 +292,7 @@ impl History {
     }
 
     /// News of some kind reaches some operator.
-    fn watch(&self) -> bool {
+    pub(super) fn watch(&self) -> bool {
         let mut world = self.world.borrow_mut();
         let mut behind = Vec::new();
         for (number, operator) in world.operators.iter().enumerate().filter(|(_, operator)| operator.alive) {
@@ -263,7 +302,7 @@ impl History {
             return false;
         }
         let (number, kind) = *world.chance.pick(&behind);
-        let events = world.chance.between(1, 4);
+        let events = if world.chance.percent(self.temper.haste) { 100 } else { world.chance.between(1, 3) };
         world.trace(|| format!("operator {number} sees {events} more of {}", kind.as_str()));
         for _ in 0..events {
             world.see(number, kind);
@@ -287,147 +326,30 @@ impl History {
     }
 
     fn fault(&mut self) -> bool {
-        let alive = self.alive();
         let drawn = self.world.borrow_mut().chance.below(12);
+        if (2..5).contains(&drawn) {
+            return self.leader_ends();
+        }
         let mut world = self.world.borrow_mut();
         match drawn {
-            0 | 1 => {
-                let Some(down) = world.operators.iter().position(|operator| !operator.alive) else { return false };
-                if alive == 1 {
-                    world.fault("a second leader");
-                }
-                world.start_operator(down);
-                true
-            }
-            2..5 => {
-                let Some(up) = world.operators.iter().rposition(|operator| operator.alive) else { return false };
-                if alive == 2 || world.chance.one_in(2) {
-                    world.fault("a leader ends");
-                    drop(world);
-                    let after =
-                        self.flights.iter().find(|flight| flight.operator == up).and_then(|it| it.progress.last.get());
-                    self.crash(up, after);
-                    return true;
-                }
-                false
-            }
-            5..8 => {
-                let until = world.now + SignedDuration::from_secs(world.chance.between(1, 60));
-                let pods: Vec<String> = world.agents.0.keys().cloned().collect();
-                if pods.is_empty() {
-                    return false;
-                }
-                let pod = world.chance.pick(&pods).clone();
-                let refuses = world.chance.one_in(3);
-                world.fault(if refuses { "agent refuses" } else { "agent silent" });
-                if let Some(agent) = world.agents.0.get_mut(&pod) {
-                    *(if refuses { &mut agent.refuses_until } else { &mut agent.silent_until }) = Some(until);
-                }
-                world.trace(|| format!("fault: the agent in {pod} says nothing until {until}"));
-                true
-            }
-            _ => {
-                let pods = kubelet::pods(&world);
-                if pods.is_empty() {
-                    return false;
-                }
-                let pod = world.chance.pick(&pods).clone();
-                let running = world.api.get(Kind::Pod, &pod).is_some_and(|it| world.agents.is_operating(it.uid()));
-                let what = if running && world.chance.percent(50) {
-                    Harm::ContainerRestarts
-                } else {
-                    *world.chance.pick(&Harm::ALL)
-                };
-                let Some(told) = kubelet::harm(&mut world, &pod, what) else { return false };
-                world.fault(what.name());
-                world.trace(|| told);
-                true
-            }
+            0 | 1 => faults::second_leader(&mut world),
+            5..8 => faults::agent_silent(&mut world),
+            _ => faults::pod_harmed(&mut world),
         }
     }
 
-    /// Faults and users stop. Everything must come to rest, truthfully, and then stay as it is.
-    fn settle(&mut self) -> Result<(), String> {
-        self.world.borrow_mut().counts.hit(Group::End, "histories");
-        self.calm_down();
-        let deadline = self.world.borrow().now + PATIENCE;
-        let mut steps = 0;
-        loop {
-            if self.world.borrow().violation.is_some() {
-                return Ok(());
-            }
-            if self.calm_step() {
-                self.steps += 1;
-                steps += 1;
-                invariants::check(&mut self.world.borrow_mut());
-                if steps > MOST_STEPS {
-                    return Err("the world does not come to rest".to_owned());
-                }
-                continue;
-            }
-            let mut world = self.world.borrow_mut();
-            let Some(restless) = settle::unsettled(&world) else {
-                drop(world);
-                return self.steady();
-            };
-            match world.next_due() {
-                None => return Err(format!("nothing more will happen, and {restless}")),
-                Some(next) if next > deadline => return Err(format!("after two hours, {restless}")),
-                Some(next) => {
-                    world.trace(|| format!("waits: {restless}"));
-                    world.now = next;
-                    world.ring();
-                }
-            }
-        }
-    }
-
-    fn calm_down(&mut self) {
+    fn leader_ends(&mut self) -> bool {
         let mut world = self.world.borrow_mut();
-        world.faults = false;
-        world.trace(|| "faults and users stop".to_owned());
-        if world.chance.percent(70) {
-            world.cloud.moods.clear();
+        let Some(up) = world.operators.iter().rposition(|operator| operator.alive) else { return false };
+        if !world.operators.iter().all(|operator| operator.alive) && world.chance.one_in(2) {
+            return false;
         }
-        let now = world.now;
-        for agent in world.agents.0.values_mut() {
-            agent.silent_until = agent.silent_until.filter(|until| *until > now);
-        }
-        let second = world.operators[1].alive;
-        if second {
-            world.stop_operator(1);
-        }
-        if !world.operators[0].alive {
-            world.start_operator(0);
-        }
+        world.fault(faults::LEADER_ENDS);
         drop(world);
-        self.flights.retain(|flight| flight.operator == 0);
-        for flight in &mut self.flights {
-            flight.crash = None;
-        }
-    }
-
-    /// Whatever can happen at this moment, without delay.
-    fn calm_step(&mut self) -> bool {
-        self.fly() || self.watch() || self.start_reconcile() || self.by_itself()
-    }
-
-    /// Looking at everything once more writes nothing.
-    fn steady(&mut self) -> Result<(), String> {
-        let before = {
-            let mut world = self.world.borrow_mut();
-            world.trace(|| "everything is looked at once more".to_owned());
-            for kind in &KINDS[..4] {
-                let keys: Vec<Key> = world.api.all(*kind).map(|thing| key(*kind, thing.name())).collect();
-                world.operators[0].queue.extend(keys);
-            }
-            world.writes
-        };
-        while self.fly() || self.start_reconcile() {
-            self.steps += 1;
-        }
-        let world = self.world.borrow();
-        if world.writes == before { Ok(()) } else { Err("a world at rest was written to".to_owned()) }
+        let flight = self.flights.iter().find(|flight| flight.operator == up);
+        let after = flight.and_then(|flight| flight.progress.last.get());
+        self.crash(up, after);
+        true
     }
 }
 

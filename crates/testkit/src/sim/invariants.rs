@@ -1,5 +1,7 @@
 //! What must hold after every step of every history. Each is a function that says in words how it is broken.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use pko_api::{
     Stack,
@@ -73,15 +75,13 @@ fn broken_by(world: &World, change: &Change) -> Option<String> {
 /// At most one Update of a Stack object has not ended, whether it runs, waits, or was only just created. That nobody
 /// knows whether a create succeeded makes no difference: its name was saved before.
 fn one_update_at_a_time(world: &World) -> Option<String> {
-    let mut owners: Vec<(&str, &str)> = Vec::new();
+    let mut stacks: BTreeMap<String, &str> = BTreeMap::new();
     for thing in world.api.all(Kind::Update) {
-        let Some(update) = thing.update().filter(|update| !complete(update)) else { continue };
-        let references = update.metadata.owner_references.iter().flatten();
-        for owner in references.filter(|owner| owner.kind == Stack::KIND) {
-            if let Some((_, other)) = owners.iter().find(|(uid, _)| *uid == owner.uid) {
-                return Some(format!("two incomplete Updates of one Stack: {other} and {}", thing.name()));
-            }
-            owners.push((&owner.uid, thing.name()));
+        let Some(stack) = world.api.stack_uid(thing).filter(|_| thing.update().is_some_and(|it| !complete(it))) else {
+            continue;
+        };
+        if let Some(other) = stacks.insert(stack, thing.name()) {
+            return Some(format!("two incomplete Updates of one Stack: {other} and {}", thing.name()));
         }
     }
     None

@@ -70,7 +70,12 @@ fn soon(world: &mut World, most: i64) -> Timestamp {
 
 /// StatefulSets for which something is to do.
 pub(super) fn sets_to_sync(world: &World) -> Vec<String> {
-    world.api.all(Kind::StatefulSet).filter(|set| pod_wanted(world, set).is_some()).map(|s| s.name().to_owned()).collect()
+    world
+        .api
+        .all(Kind::StatefulSet)
+        .filter(|set| pod_wanted(world, set).is_some())
+        .map(|s| s.name().to_owned())
+        .collect()
 }
 
 enum Wanted {
@@ -114,11 +119,8 @@ pub(super) fn sync_set(world: &mut World, name: &str) -> Option<String> {
                 controller: Some(true),
                 block_owner_deletion: Some(true),
             };
-            let metadata = ObjectMeta {
-                name: Some(pod.clone()),
-                owner_references: Some(vec![owner]),
-                ..ObjectMeta::default()
-            };
+            let metadata =
+                ObjectMeta { name: Some(pod.clone()), owner_references: Some(vec![owner]), ..ObjectMeta::default() };
             let template = set.set()?.template.clone();
             let made = world.api.create(Thing::Pod(Pod { metadata, template, ..Pod::default() }), world.now).ok()?;
             let due = soon(world, 2_000);

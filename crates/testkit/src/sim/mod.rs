@@ -8,17 +8,20 @@ mod chance;
 mod cloud;
 mod counts;
 mod effects;
+mod faults;
 mod history;
 mod invariants;
 mod kubelet;
 mod mutants;
-mod settle;
+mod rest;
 mod shell;
 mod things;
+mod truth;
 mod users;
 mod world;
 
 pub use counts::{Counts, EFFECTS, Group};
+pub use faults::names as faults;
 pub use mutants::Mutant;
 pub use users::acts;
 

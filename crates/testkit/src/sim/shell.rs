@@ -21,7 +21,7 @@ use super::{
     api::Refused,
     caches::complete,
     counts::Group,
-    effects, mutants,
+    effects, faults, mutants,
     things::Thing,
     world::{World, packed},
 };
@@ -62,7 +62,7 @@ impl Shell for SimShell {
         let mut facts = Facts::new(key.clone(), world.now, world.settings.clone(), seen);
         // What comes from caches is read beforehand in most reconciles: every question costs a decision anew.
         if let Some(object) = object
-            && world.chance.percent(80)
+            && world.chance.percent(85)
         {
             for question in foreseen(&object) {
                 let answer = world.answer(self.operator, key, &question)?;
@@ -97,7 +97,7 @@ impl World {
     fn answer(&mut self, operator: usize, key: &Key, question: &Question) -> Result<Answer, Refused> {
         let live = matches!(question, Question::Live(..) | Question::RunsIn { .. } | Question::Outputs { .. });
         if live && self.faults && self.chance.percent(1) {
-            self.fault("read fails");
+            self.fault(faults::READ_FAILS);
             return Err(Refused::Failed("the read failed"));
         }
         let cached = |kind: Kind, name: &str| self.operators[operator].caches.get(kind, name).map(|it| it.seen());
@@ -144,7 +144,7 @@ impl World {
     /// Carries an effect out, or fails to, or does and fails to say so.
     fn perform(&mut self, operator: usize, effect: &Effect) -> Result<Option<String>, Refused> {
         if self.faults && self.chance.percent(2) {
-            self.fault("write fails");
+            self.fault(faults::WRITE_FAILS);
             return Err(Refused::Failed("the write failed"));
         }
         let effect = mutants::altered(self, effect);
@@ -154,7 +154,7 @@ impl World {
             self.counts.hit(Group::Effect, effect.name());
             effects::count_reasons(&mut self.counts, &effect);
             if self.faults && self.chance.percent(2) {
-                self.fault("write succeeds and reports an error");
+                self.fault(faults::WRITE_UNKNOWN);
                 return Err(Refused::Failed("nobody knows whether it was written"));
             }
         }

@@ -50,15 +50,15 @@ enum Act {
 
 /// How often each is tried, relative to the others.
 const ACTS: [(Act, usize); 18] = [
-    (Act::CreateStack, 12),
-    (Act::EditStack, 10),
-    (Act::Annotate, 5),
-    (Act::DeleteStack, 8),
+    (Act::CreateStack, 8),
+    (Act::EditStack, 14),
+    (Act::Annotate, 10),
+    (Act::DeleteStack, 7),
     (Act::DeleteStackForeground, 3),
     (Act::ForceStackAway, 1),
     (Act::CreateProgram, 8),
     (Act::EditProgram, 6),
-    (Act::DeleteProgram, 2),
+    (Act::DeleteProgram, 1),
     (Act::DeleteUpdate, 4),
     (Act::DeleteWorkspace, 3),
     (Act::DeleteWorkspaceForeground, 2),
@@ -112,7 +112,7 @@ pub(super) fn begin(world: &mut World) {
 /// A user does something, if there is something to do it to.
 pub(super) fn something(world: &mut World) -> bool {
     let waiting = world.api.all(Kind::Update).any(|thing| thing.update().is_some_and(|update| !complete(update)));
-    if waiting && world.chance.percent(8) {
+    if waiting && world.chance.percent(35) {
         // At the moment at which it hurts.
         return act(world, Act::DeleteWorkspace);
     }
@@ -127,6 +127,14 @@ pub(super) fn something(world: &mut World) -> bool {
     false
 }
 
+/// A user wants to get somewhere: what is missing is made, and what is there is to be updated.
+pub(super) fn something_useful(world: &mut World) -> bool {
+    let useful = [Act::CreateProgram, Act::CreateStack, Act::Annotate, Act::EditStack, Act::EditProgram];
+    let missing = PROGRAMS.iter().any(|name| world.api.get(Kind::Program, name).is_none());
+    let from = world.chance.below(if missing { 2 } else { useful.len() });
+    useful[from..].iter().any(|what| act(world, *what))
+}
+
 fn act(world: &mut World, what: Act) -> bool {
     let Some(on) = attempt(world, what) else { return false };
     world.counts.hit(Group::User, what.name());
@@ -138,7 +146,12 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
     let now = world.now;
     match what {
         Act::CreateStack => {
-            let name = *world.chance.pick(&STACKS);
+            let missing = |name: &&&str| world.api.get(Kind::Stack, name).is_none();
+            let missing: Vec<&str> = STACKS.iter().filter(missing).copied().collect();
+            if missing.is_empty() {
+                return None;
+            }
+            let name = *world.chance.pick(&missing);
             let spec = stack_spec(name, &mut world.chance);
             let told = format!("{name} {}", told(&spec));
             world.api.create(Thing::Stack(Stack::new(name, spec)), now).ok()?;
@@ -162,7 +175,12 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
             Some(name)
         }
         Act::CreateProgram => {
-            let name = *world.chance.pick(&PROGRAMS);
+            let missing = |name: &&&str| world.api.get(Kind::Program, name).is_none();
+            let missing: Vec<&str> = PROGRAMS.iter().filter(missing).copied().collect();
+            if missing.is_empty() {
+                return None;
+            }
+            let name = *world.chance.pick(&missing);
             let program = Program::new(name, program(&mut world.chance));
             world.api.create(Thing::Program(program), now).ok()?;
             Some(name.to_owned())
@@ -237,11 +255,8 @@ fn outage(chance: &mut Chance) -> Mood {
         Some("InvalidAccessToken"),
         Some("Unknown"),
     ]);
-    let init = *chance.pick(&[
-        Some("InstallationFailed"),
-        Some("InitializationFailed"),
-        Some("IncompatibleConfiguration"),
-    ]);
+    let init =
+        *chance.pick(&[Some("InstallationFailed"), Some("InitializationFailed"), Some("IncompatibleConfiguration")]);
     if operations.is_some() && chance.percent(70) { Mood { operations, init: None } } else { Mood { operations, init } }
 }
 
@@ -268,7 +283,7 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
         preview: chance.percent(8),
         run_program: chance.percent(15),
         continue_resync_on_commit_match: chance.percent(15),
-        workspace_reclaim_policy: chance.percent(25).then(|| reclaim_policy::DELETE.to_owned()),
+        workspace_reclaim_policy: chance.percent(35).then(|| reclaim_policy::DELETE.to_owned()),
         ..StackSpec::default()
     };
     refer(&mut spec, chance);
@@ -329,4 +344,3 @@ fn told(spec: &StackSpec) -> String {
     let program = spec.program_ref.as_ref().map(|program| program.name.as_str());
     format!("{} {flags:?} program {program:?}", size(spec))
 }
-

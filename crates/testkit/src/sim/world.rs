@@ -4,7 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use pko_api::Program;
-use pko_core::{ask::Packed, digest, seen::{Key, Kind}, settings::Settings};
+use pko_core::{
+    ask::Packed,
+    digest,
+    seen::{Key, Kind},
+    settings::Settings,
+};
 use serde_json::Value;
 
 use super::{
@@ -93,7 +98,7 @@ impl World {
     /// Keeps a line of the history, if somebody is going to read it.
     pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{} {}", self.now.strftime("%H:%M:%S%.3f"), line()));
+            trace.push(format!("{} {}", self.now.strftime("%d %H:%M:%S%.3f"), line()));
         }
     }
 
@@ -113,7 +118,8 @@ impl World {
     /// A process starts: it knows nothing but a fresh list, and looks at everything once.
     pub(super) fn start_operator(&mut self, number: usize) {
         let caches = Caches::listed(&self.api);
-        let queue = KINDS[..4].iter().flat_map(|kind| caches.all(*kind).map(|thing| key(*kind, thing.name()))).collect();
+        let queue =
+            KINDS[..4].iter().flat_map(|kind| caches.all(*kind).map(|thing| key(*kind, thing.name()))).collect();
         self.operators[number] = Operator { alive: true, caches, queue, ..Operator::default() };
         self.trace(|| format!("operator {number} starts"));
     }
@@ -146,11 +152,15 @@ impl World {
             0 => self.api.collect(&mut self.chance, self.now),
             1 => {
                 let sets = kubelet::sets_to_sync(self);
-                (!sets.is_empty()).then(|| self.chance.pick(&sets).clone()).and_then(|set| kubelet::sync_set(self, &set))
+                (!sets.is_empty())
+                    .then(|| self.chance.pick(&sets).clone())
+                    .and_then(|set| kubelet::sync_set(self, &set))
             }
             2 => {
                 let (pods, _) = kubelet::due_pods(self);
-                (!pods.is_empty()).then(|| self.chance.pick(&pods).clone()).and_then(|pod| kubelet::sync_pod(self, &pod))
+                (!pods.is_empty())
+                    .then(|| self.chance.pick(&pods).clone())
+                    .and_then(|pod| kubelet::sync_pod(self, &pod))
             }
             _ => self.run_goes_on(),
         });
@@ -181,7 +191,8 @@ impl World {
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let (_, pods) = kubelet::due_pods(self);
         let timers = self.operators.iter().flat_map(|operator| operator.timers.values().copied());
-        timers.chain(pods).chain(self.agents.next_due()).filter(|due| *due > self.now).min()
+        let agents = self.agents.next_due().into_iter().chain(self.agents.next_answer(self.now));
+        timers.chain(pods).chain(agents).filter(|due| *due > self.now).min()
     }
 
     /// Timers that are due put their objects into the queue.

@@ -6,7 +6,7 @@ use pko_api::{
     update::{UpdateSpec, update_type},
 };
 
-use super::{Invalid, template};
+use super::{Invalid, template, workspace::owned};
 use crate::{merge::Schema, owner};
 
 const TEMPLATE: &str = "spec.updateTemplate";
@@ -40,7 +40,8 @@ pub fn update(
     }
     // The Stack knows its Update by this name, saved before the Update was made.
     update.metadata.name = Some(name.to_owned());
-    let owners = [owner::controller(owner::workspace(workspace)), owner::stack(stack)];
+    let mut owners = vec![owner::controller(owner::workspace(workspace))];
+    owners.extend(owned(stack).then(|| owner::stack(stack)));
     let own = |uid: &str| owners.iter().any(|owner| owner.uid == uid);
     let others = update.metadata.owner_references.take().unwrap_or_default().into_iter().filter(|o| !own(&o.uid));
     update.metadata.owner_references = Some(others.chain(owners.clone()).collect());

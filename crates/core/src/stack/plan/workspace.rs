@@ -66,6 +66,13 @@ pub fn workspace(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
     Ok(workspace)
 }
 
+/// The name of a Stack's Workspace, which a template may change.
+pub fn workspace_name(stack: &Stack) -> String {
+    let given = stack.spec.workspace_template.as_ref().and_then(|template| template.raw()["metadata"]["name"].as_str());
+    let given = given.filter(|name| !name.is_empty()).map(str::to_owned);
+    given.unwrap_or_else(|| names::workspace(stack.metadata.name.as_deref().unwrap_or_default()))
+}
+
 /// A digest of what is applied for a Workspace; of what is only observed, nothing counts.
 pub fn workspace_hash(workspace: &Workspace) -> String {
     let metadata = &workspace.metadata;
@@ -90,9 +97,20 @@ fn metadata(stack: &Stack) -> ObjectMeta {
         name: Some(names::workspace(name)),
         namespace: stack.metadata.namespace.clone(),
         labels: Some(labels::of_stack(name)),
-        owner_references: Some(vec![owner::controller(owner::stack(stack))]),
+        annotations: (!owned(stack)).then(|| [(annotations::DESTROYS.to_owned(), uid(stack))].into()),
+        owner_references: owned(stack).then(|| vec![owner::controller(owner::stack(stack))]),
         ..ObjectMeta::default()
     }
+}
+
+/// Of a Stack that is deleted, what its destroy needs belongs to nobody: deleted in the foreground, the garbage
+/// collector would take it away as often as it is made.
+pub(super) const fn owned(stack: &Stack) -> bool {
+    stack.metadata.deletion_timestamp.is_none()
+}
+
+fn uid(stack: &Stack) -> String {
+    stack.metadata.uid.clone().unwrap_or_default()
 }
 
 /// The Pulumi container is named even if nothing is mounted: the schema wants a pod's spec to have containers.

@@ -69,7 +69,8 @@ fn git(source: &GitSource) -> Result<Fetch, Invalid> {
         secret(env::GIT_GITHUB_APP_INSTALLATION_ID, app.map(|app| &app.installation_id));
         secret(env::GIT_GITHUB_APP_PRIVATE_KEY, app.map(|app| &app.private_key));
     }
-    let options = [("--git-url", env::GIT_URL), ("--git-revision", env::GIT_REVISION), ("--dir", env::GIT_DIR)];
+    let mut options = vec![("--git-url", env::GIT_URL), ("--git-revision", env::GIT_REVISION)];
+    options.extend(directory(env::GIT_DIR, source.dir.as_ref()));
     Ok((init(SOURCE, &options, Some(WORKSPACE)), env))
 }
 
@@ -80,7 +81,8 @@ fn flux(source: &FluxSource, settings: &Settings) -> Result<Fetch, Invalid> {
         plain(env::FLUX_DIR, source.dir.as_deref().unwrap_or_default()),
     ];
     env.extend(settings.flux_max_untar_size_bytes.as_deref().map(|most| plain(env::FLUX_MAX_UNTAR_SIZE_BYTES, most)));
-    let options = [("--flux-url", env::FLUX_URL), ("--flux-digest", env::FLUX_DIGEST), ("--dir", env::FLUX_DIR)];
+    let mut options = vec![("--flux-url", env::FLUX_URL), ("--flux-digest", env::FLUX_DIGEST)];
+    options.extend(directory(env::FLUX_DIR, source.dir.as_ref()));
     Ok((init(SOURCE, &options, Some(WORKSPACE)), env))
 }
 
@@ -94,6 +96,11 @@ fn project_info(project: &ProjectInfo) -> Fetch {
     let env = vec![plain(env::PROJECT_NAME, &project.name), plain(env::PROJECT_RUNTIME, &project.runtime)];
     let options = [("--project-name", env::PROJECT_NAME), ("--project-runtime", env::PROJECT_RUNTIME)];
     (init(WORKSPACE, &options, None), env)
+}
+
+/// The root of the source is not named: the agent takes no empty name.
+fn directory(variable: &'static str, dir: Option<&String>) -> Option<(&'static str, &'static str)> {
+    dir.filter(|dir| !dir.is_empty()).map(|_| ("--dir", variable))
 }
 
 /// The agent's `init`, with options whose values are variables: what a user wrote does not become part of a command.

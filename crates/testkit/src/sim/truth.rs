@@ -1,8 +1,9 @@
 //! Whether a world without faults has come to rest, and whether what it says is true.
 
 use pko_api::{
-    Stack, annotations, names,
+    Stack, annotations,
     conditions::{ConditionType, find, is_true},
+    names,
     stack::{LastUpdate, update_state},
 };
 use pko_core::seen::{Kind, annotation};
@@ -39,9 +40,15 @@ pub(super) fn unsettled(world: &World) -> Option<String> {
 /// A Workspace is ready, or stalled, or its pod cannot start.
 fn unready(world: &World, thing: &Version) -> Option<String> {
     let workspace = thing.workspace()?;
+    let stack = thing.stack_name().unwrap_or_default();
+    let owned = workspace.metadata.owner_references.iter().flatten().next().is_some();
+    // Whoever takes the finalizers off a Stack by hand has to look after the rest, too.
+    if !owned && world.api.get(Kind::Stack, stack).is_none() && world.forced.is_empty() {
+        return Some(format!("Workspace {} was left behind", thing.name()));
+    }
     let status = workspace.status.clone().unwrap_or_default();
     let pod = world.api.get(Kind::Pod, &names::pod(thing.name()));
-    if pod.is_some_and(|pod| pod.deleting() || world.agents.is_operating(pod.uid())) {
+    if pod.is_some_and(|pod| pod.deleting() || world.agents.is_busy(pod.uid(), world.now)) {
         return Some(format!("the pod of Workspace {} is busy", thing.name()));
     }
     let seen = status.observed_generation == workspace.metadata.generation.unwrap_or_default();
@@ -52,9 +59,8 @@ fn unready(world: &World, thing: &Version) -> Option<String> {
 
 fn leftover(world: &World, thing: &Version) -> Option<String> {
     let update = thing.update()?;
-    let owners = update.metadata.owner_references.iter().flatten();
-    let stack = owners.into_iter().find(|owner| owner.kind == Stack::KIND);
-    let stack = stack.and_then(|owner| world.api.same(Kind::Stack, &owner.name, &owner.uid));
+    let stack = world.api.stack_uid(thing);
+    let stack = stack.and_then(|uid| world.api.all(Kind::Stack).find(|stack| stack.uid() == uid));
     if stack.is_none() && held(thing) {
         return Some(format!("Update {} is held for a Stack that is gone", thing.name()));
     }
