@@ -121,7 +121,8 @@ fn run(seeds: std::ops::Range<u64>) -> Sum {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         for thread in threads {
-            all.add(thread.join().unwrap());
+            // What a history panicked with was printed.
+            all.add(thread.join().expect("no history panics"));
         }
     });
     all.steps.sort_unstable();

@@ -40,6 +40,10 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
 
 /// The Workspace's pod, of the present revision and running; until then, makes it and waits.
 fn current_pod<'f>(facts: &'f Facts, workspace: &Workspace, report: &mut Report) -> Decision<&'f PodSeen> {
+    // Asked first: every question begins the decision anew, and what is built below costs the most of it.
+    let name = workspace.metadata.name.as_deref().unwrap_or_default();
+    let found = facts.cached_stateful_set(&names::stateful_set(name))?;
+    let pod = facts.cached_pod(&names::pod(name))?;
     let invalid = workspace.spec.problems().first().map(ToString::to_string);
     let planned = match invalid {
         Some(problem) => Err(problem),
@@ -47,8 +51,6 @@ fn current_pod<'f>(facts: &'f Facts, workspace: &Workspace, report: &mut Report)
     };
     let planned =
         planned.map_err(|why| report.stalled(&reason::INITIALIZATION_FAILED, &why, None, Then::AwaitChange))?;
-    let name = workspace.metadata.name.as_deref().unwrap_or_default();
-    let found = facts.cached_stateful_set(&names::stateful_set(name))?;
     if found.is_some_and(|set| in_the_way(set, workspace)) {
         return Err(report.rolling(Vec::new(), SOON));
     }
@@ -65,7 +67,7 @@ fn current_pod<'f>(facts: &'f Facts, workspace: &Workspace, report: &mut Report)
         ];
         return Err(report.rolling(effects, LOOK_AGAIN));
     };
-    let Some(pod) = facts.cached_pod(&names::pod(name))? else { return Err(report.no_pod(None, LOOK_AGAIN)) };
+    let Some(pod) = pod else { return Err(report.no_pod(None, LOOK_AGAIN)) };
     let of_set = pod.owner_uid.as_ref() == Some(&set.uid);
     if pod.deleting || !of_set || pod.revision_hash.as_ref() != Some(&planned.revision_hash) {
         return Err(report.rolling(Vec::new(), LOOK_AGAIN));

@@ -255,11 +255,11 @@ impl History {
         }
         let Poll::Ready(result) = polled else { return false };
         let flight = self.flights.swap_remove(index);
-        self.landed(&flight, result);
+        self.landed(&flight, &result);
         true
     }
 
-    fn landed(&self, flight: &Flight, result: Result<Then, Stopped<Refused>>) {
+    fn landed(&self, flight: &Flight, result: &Result<Then, Stopped<Refused>>) {
         let mut world = self.world.borrow_mut();
         let mutant = world.mutant;
         let now = world.now;
@@ -269,7 +269,7 @@ impl History {
         match result {
             Ok(then) => {
                 operator.failures.remove(&flight.key);
-                if let Then::Requeue(wait) = mutants::then(mutant, &flight.key, then) {
+                if let Then::Requeue(wait) = mutants::then(mutant, &flight.key, *then) {
                     operator.timers.insert(flight.key.clone(), now + signed(wait));
                 }
             }

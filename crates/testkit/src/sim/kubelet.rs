@@ -160,7 +160,7 @@ pub(super) fn sync_pod(world: &mut World, name: &str) -> Option<String> {
     let body = world.bodies.get(&uid)?.clone();
     let mut pod = thing.pod()?.clone();
     if thing.deleting() {
-        return wind_down(world, name, &uid, body.stage);
+        return Some(wind_down(world, name, &uid, body.stage));
     }
     let told = match body.stage {
         Stage::Scheduled => {
@@ -203,19 +203,19 @@ pub(super) fn sync_pod(world: &mut World, name: &str) -> Option<String> {
     Some(told)
 }
 
-fn wind_down(world: &mut World, name: &str, uid: &str, stage: Stage) -> Option<String> {
+fn wind_down(world: &mut World, name: &str, uid: &str, stage: Stage) -> String {
     match stage {
         Stage::WindingDown => {
             world.agents.kill(uid, "Canceled", &mut world.cloud, world.now);
             let due = soon(world, 5_000);
             world.bodies.insert(uid.to_owned(), Body { stage: Stage::Stopped, due, lost_until: None });
-            Some(format!("kubelet: the run in {name} has wound down"))
+            format!("kubelet: the run in {name} has wound down")
         }
         Stage::Stopped => {
             world.agents.0.remove(uid);
             world.bodies.remove(uid);
             world.api.remove(Kind::Pod, name);
-            Some(format!("kubelet: {name} is gone"))
+            format!("kubelet: {name} is gone")
         }
         _ => {
             if let Some(agent) = world.agents.0.get_mut(uid) {
@@ -224,7 +224,7 @@ fn wind_down(world: &mut World, name: &str, uid: &str, stage: Stage) -> Option<S
             let most = if world.agents.is_operating(uid) { 30_000 } else { 500 };
             let due = soon(world, most);
             world.bodies.insert(uid.to_owned(), Body { stage: Stage::WindingDown, due, lost_until: None });
-            Some(format!("kubelet: {name} is told to end"))
+            format!("kubelet: {name} is told to end")
         }
     }
 }

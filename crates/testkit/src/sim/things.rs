@@ -27,6 +27,7 @@ pub(super) const fn place(kind: Kind) -> usize {
 
 /// An object in the API server.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "they are kept and passed on behind `Rc`")]
 pub(super) enum Thing {
     Stack(Stack),
     Program(Program),

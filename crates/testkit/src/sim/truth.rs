@@ -19,11 +19,14 @@ use super::{
 
 /// The first thing that is not yet as it should be in the end.
 pub(super) fn unsettled(world: &World) -> Option<String> {
-    let stacks = world.api.all(Kind::Stack).filter_map(|thing| thing.stack());
+    let mut stacks = world.api.all(Kind::Stack).filter_map(|thing| thing.stack());
     stacks
-        .filter_map(|stack| Some(format!("Stack {}: {}", stack.metadata.name.as_deref()?, restless(world, stack)?)))
-        .next()
+        .find_map(|stack| Some(format!("Stack {}: {}", stack.metadata.name.as_deref()?, restless(world, stack)?)))
         .or_else(|| world.api.all(Kind::Update).find_map(|thing| leftover(world, thing)))
+        .or_else(|| {
+            let failed = world.operators.iter().flat_map(|operator| operator.failures.keys()).next();
+            failed.map(|key| format!("{key} could not be reconciled and is tried again"))
+        })
         .or_else(|| world.api.all(Kind::Workspace).find_map(|thing| unready(world, thing)))
         .or_else(|| {
             let programs = world.api.all(Kind::Program).filter_map(|thing| thing.program());

@@ -221,14 +221,16 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
             kubelet::harm(world, &name, Harm::Killed)
         }
         Act::Outage => {
-            let stack = pulumi_stack(*world.chance.pick(&STACKS));
+            let name = *world.chance.pick(&STACKS);
+            let stack = pulumi_stack(name);
             let mood = outage(&mut world.chance);
             let told = format!("{stack}: {mood:?}");
             world.cloud.moods.insert(stack, mood);
             Some(told)
         }
         Act::OutageEnds => {
-            let stack = pulumi_stack(*world.chance.pick(&STACKS));
+            let name = *world.chance.pick(&STACKS);
+            let stack = pulumi_stack(name);
             world.cloud.moods.remove(&stack)?;
             Some(stack)
         }

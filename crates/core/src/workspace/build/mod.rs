@@ -32,7 +32,7 @@ pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Statef
     let mut template = pod::template(workspace, settings)?;
     let revision_hash = revision_hash(workspace, &template);
     template["metadata"]["annotations"][annotations::REVISION_HASH] = json!(revision_hash);
-    let object = json!({
+    let mut object = json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {
@@ -47,9 +47,9 @@ pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Statef
             "serviceName": names::service(name),
             // Under the ordered policy, a pod that cannot start is not replaced by one of the next revision.
             "podManagementPolicy": "Parallel",
-            "template": template,
         },
     });
+    object["spec"]["template"] = template;
     Ok(StatefulSetPlan { object, revision_hash })
 }
 
