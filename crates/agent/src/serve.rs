@@ -125,11 +125,17 @@ async fn serve(
         () = signals.next() => {}
     }
     tracing::info!("stopping: no new runs; an active one is asked to wind down");
-    let _ = stop.send(());
+    // Clients are served on, since what became of the run is of interest to them.
     tokio::select! {
-        () = registry.shut_down() => {}
+        wound_down = registry.shut_down() => if wound_down {
+            tokio::select! {
+                () = tokio::time::sleep(FAREWELL) => {}
+                () = signals.next() => bail!("a second signal: stopping without waiting"),
+            }
+        },
         () = signals.next() => bail!("a second signal: stopping without waiting"),
     }
+    let _ = stop.send(());
     tokio::select! {
         ended = timeout(FAREWELL, &mut server) => if ended.is_err() {
             tracing::warn!("leaving clients that are still attached");

@@ -1,6 +1,6 @@
 //! What a decision is made from. The clock is a fact like any other; names are generated from it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use pko_api::{Program, Stack, Unreadable, Update, Workspace};
@@ -12,6 +12,9 @@ use crate::{
     settings::Settings,
     step::{Decision, Step},
 };
+
+/// How soon something that cannot be read is looked at again, unless it is seen to change.
+const UNREADABLE: Duration = Duration::from_mins(1);
 
 /// Everything known in one reconcile: the object itself, the time, and what was asked so far.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +45,13 @@ impl Facts {
         }
     }
 
+    /// What cannot be read is there all the same: nothing is decided that depends on it.
     fn object(&self, question: Question) -> Decision<Option<&Object>> {
-        Ok(match self.answer(question)? {
-            Answer::Object(found) => found.as_ref(),
-            _ => None,
-        })
+        match self.answer(question)? {
+            Answer::Object(Some(Object::Unreadable(_))) => Err(Step::look_again(UNREADABLE)),
+            Answer::Object(found) => Ok(found.as_ref()),
+            _ => Ok(None),
+        }
     }
 
     fn updates(&self, question: Question) -> Decision<&[Update]> {

@@ -347,8 +347,7 @@ fn what_a_destroy_needs_belongs_to_nobody_and_goes_before_the_stack() {
     let (effects, _) = world(stack.clone()).act();
     let Some(Effect::ApplyWorkspace { workspace: planned, .. }) = effects.get(1) else { panic!("{effects:?}") };
     assert_eq!(planned.metadata.owner_references, None, "the garbage collector would take it away");
-    let mut ownerless = workspace(&stack, "Ready", "Succeeded");
-    ownerless.metadata.labels.clone_from(&planned.metadata.labels);
+    let ownerless = workspace(&stack, "Ready", "Succeeded");
     assert_eq!(ownerless.metadata.owner_references, None);
     let (effects, _) = world(stack).with(workspace_object(ownerless.clone()), NAME).act();
     let Some(Effect::CreateUpdate(update)) = effects.get(1) else { panic!("{effects:?}") };

@@ -62,9 +62,9 @@ const EVERYWHERE: &[(&str, &str)] = &[
     ("updates.auto.pulumi.com", "get list watch create patch delete"),
     ("updates/status.auto.pulumi.com", "get patch"),
     ("updates/finalizers.auto.pulumi.com", "update"),
-    ("services", "get create patch"),
-    ("statefulsets.apps", "get list watch create patch delete"),
-    ("pods", "get list watch patch delete"),
+    ("services", "create patch"),
+    ("statefulsets.apps", "get list watch create patch"),
+    ("pods", "get list watch patch"),
     ("secrets", "get create"),
     ("events", "create patch"),
 ];
@@ -102,7 +102,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         permissions(&as_operator(), namespace).difference(&anyone).cloned().collect()
     };
     assert_eq!(own(elsewhere.name()), expected(EVERYWHERE));
-    let lease = ("leases.coordination.k8s.io operator.pulumi.com", "get update patch");
+    let lease = ("leases.coordination.k8s.io operator.pulumi.com", "get update");
     let at_home =
         [("leases.coordination.k8s.io", "create"), lease, ("serviceaccounts/token controller-manager", "create")];
     assert_eq!(own(OPERATOR_NAMESPACE), expected(&[EVERYWHERE, &at_home[..]].concat()));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const CREATE_SECONDS: u32 = 40;
 
 /// Seconds after the provider began: at once, shortly after a new start, in the quiet, and just before the end.
-const MOMENTS: [f64; 10] = [0.0, 0.3, 2.0, 7.1, 7.5, 13.0, 20.2, 28.4, 36.0, 39.7];
+const MOMENTS: [f64; 10] = [0.0, 0.3, 2.0, 7.1, 7.5, 13.0, 20.2, 28.4, 36.0, 39.0];
 
 fn program(create_seconds: u32) -> Value {
     json!({

@@ -15,6 +15,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
 /// Before an object is looked at again that was woken meanwhile: mostly by our own writes, and some of those may be
 /// still on their way through the watches.
 const CATCH_UP: Duration = Duration::from_millis(10);
+/// A user may ask for waits that no clock can hold.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
 /// After a failure, a change shortens the wait to this and no further: it may be our own doing.
 const LONGEST_AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// A conflict means that the watch is behind. It catches up soon, and usually wakes the object itself.
@@ -138,7 +140,7 @@ impl Queue {
         };
         match wait {
             None => drop(state.known.remove(key)),
-            Some(wait) => state.put_later(key.clone(), Instant::now() + wait),
+            Some(wait) => state.put_later(key.clone(), Instant::now() + wait.min(LONGEST_WAIT)),
         }
         drop(state);
         self.news.notify_one();

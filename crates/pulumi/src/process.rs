@@ -165,11 +165,16 @@ impl Cli {
             .env("PULUMI_AUTOMATION_API", "true")
             .process_group(0)
             .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        match wiring {
-            Wiring::Pipes => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        // All that can fail about pipes fails before there is a process.
+        let named = match wiring {
+            Wiring::Pipes => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                None
+            }
             Wiring::Named(directory) => {
                 let ends = Named::make(directory).map_err(pipes(directory))?;
-                command.stdout(ends.stdout).stderr(ends.stderr)
+                command.stdout(ends.stdout).stderr(ends.stderr);
+                Some(Named::read(directory).map_err(pipes(directory))?)
             }
         };
         tracing::debug!(target: "pulumi", call = name, "starting the CLI");
@@ -182,13 +187,12 @@ impl Cli {
                 let _ = to.write_all(text.as_bytes()).await;
             });
         }
-        let (stdout, stderr) = match wiring {
-            Wiring::Pipes => (
+        let (stdout, stderr) = named.unwrap_or_else(|| {
+            (
                 child.stdout.take().map(|from| Reading::start(from, Stream::Stdout, call.answers())),
                 child.stderr.take().map(|from| Reading::start(from, Stream::Stderr, false)),
-            ),
-            Wiring::Named(directory) => Named::read(directory).map_err(pipes(directory))?,
-        };
+            )
+        });
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
         // A child that is not yet waited for keeps its identifier, so this is its own start time.
         let start_ticks = stat(pid).map(|(_, ticks)| ticks).unwrap_or_default();

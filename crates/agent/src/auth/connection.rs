@@ -35,18 +35,22 @@ pub(super) enum Token {
 }
 
 impl Connection {
-    /// The given kubeconfig, else the one in the environment, else the pod's, else the user's.
+    /// The given kubeconfig, else the pod's own account, else the kubeconfig in the environment, which in a pod is for
+    /// the program and may lead to another cluster, else the user's.
     pub(super) fn find(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let from_environment = || {
             let paths = variable("KUBECONFIG")?;
             std::env::split_paths(&paths).find(|path| path.exists())
         };
-        if let Some(path) = kubeconfig.map(Path::to_owned).or_else(from_environment) {
-            return kubeconfig::read(&path, context);
+        if let Some(path) = kubeconfig {
+            return kubeconfig::read(path, context);
         }
         if let (Some(host), Some(port)) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT")) {
             return Self::in_cluster(&host, &port, Path::new(SERVICE_ACCOUNT));
+        }
+        if let Some(path) = from_environment() {
+            return kubeconfig::read(&path, context);
         }
         match std::env::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists()) {
             Some(path) => kubeconfig::read(&path, context),

@@ -67,8 +67,11 @@ impl Journal {
     pub(crate) fn begin(&self, start: &Start) -> io::Result<Page> {
         let page = Page { directory: self.directory.join(file_name(&start.run_id)) };
         DirBuilder::new().mode(0o700).create(&page.directory)?;
-        page.write(START, start)?;
-        sync(&self.directory)?;
+        if let Err(error) = page.write(START, start).and_then(|()| sync(&self.directory)) {
+            // What was not begun can be begun again, when there is room.
+            page.remove();
+            return Err(error);
+        }
         Ok(page)
     }
 }

@@ -145,17 +145,18 @@ impl Registry {
         Ok(entry)
     }
 
-    /// Takes no more runs, asks the active one to wind down, and waits for its end.
-    pub(crate) async fn shut_down(&self) {
+    /// Takes no more runs, asks the active one to wind down, and waits for its end. Says whether there was one.
+    pub(crate) async fn shut_down(&self) -> bool {
         let active = {
             let mut book = self.book();
             book.closed = true;
             book.active().cloned()
         };
-        if let Some(active) = active {
+        if let Some(active) = &active {
             active.ask(Wish::Shutdown);
             active.ended().await;
         }
+        active.is_some()
     }
 }
 

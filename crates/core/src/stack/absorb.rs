@@ -81,6 +81,10 @@ fn failure(draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> LastU
     let same = previous
         .filter(|last| last.generation == current.generation && last.reconcile_request == current.reconcile_request);
     let step = i64::from(!lost(update));
+    if status.project_info.is_some() {
+        // What a failed update has made may have to be destroyed without its source, too.
+        draft.status.project_info = status.project_info;
+    }
     draft.events.push(events::stack::update_failure(&status.message));
     LastUpdate {
         state: update_state::FAILED.to_owned(),

@@ -1,12 +1,13 @@
 //! Lets a Stack go that is being deleted, when nothing of it has to be destroyed any more.
 
-use pko_api::{finalizers, labels};
+use pko_api::{annotations, finalizers};
 
 use super::{draft::Draft, plan};
 use crate::{
     effect::{Effect, Target},
     facts::Facts,
     outcome::Outcome,
+    seen::annotation,
     step::{Decision, Step, Then},
 };
 
@@ -33,12 +34,10 @@ pub(super) fn release(facts: &Facts, draft: &mut Draft) -> Decision<Step> {
 fn ownerless_workspace(facts: &Facts, draft: &Draft) -> Decision<Option<Effect>> {
     let Some(workspace) = facts.live_workspace(&plan::workspace_name(draft.stack))? else { return Ok(None) };
     let metadata = &workspace.metadata;
-    let ours = metadata.labels.as_ref().and_then(|labels| labels.get(labels::STACK_NAME));
-    if metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty())
-        || metadata.deletion_timestamp.is_some()
-        || ours.map(String::as_str) != Some(draft.name())
+    if metadata.deletion_timestamp.is_some() || annotation(metadata, annotations::DESTROYS) != draft.stack.metadata.uid
     {
         return Ok(None);
     }
+    draft.fresh(facts)?;
     Ok(Some(Effect::DeleteWorkspace { on: Target::workspace(workspace) }))
 }

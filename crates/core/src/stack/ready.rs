@@ -76,6 +76,7 @@ fn reclaim_workspace(facts: &Facts, draft: &mut Draft, planned: &Workspace) -> D
     if workspace.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
+    draft.fresh(facts)?;
     draft.events.push(events::stack::workspace_deleted());
     Ok(Some(Effect::DeleteWorkspace { on: Target::workspace(workspace) }))
 }

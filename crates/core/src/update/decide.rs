@@ -131,6 +131,14 @@ fn follow(facts: &Facts, update: &Update, mut report: Report, run: &UpdateRun) -
             Ok(report.progressing(None, &text, Vec::new(), SILENT))
         }
         RunAnswer::Unknown => {
+            if report.status().start_time.is_some() {
+                // It was seen running: whatever became of it, it must not be run again.
+                return Ok(report.aborted("the agent no longer knows the run of this update"));
+            }
+            // The address may be another pod's by now, whose agent would take the run for a new one.
+            if facts.live_pod(&name)?.filter(same).and_then(PodSeen::agent).as_ref() != Some(&pod) {
+                return Ok(Step::look_again(SILENT));
+            }
             let operation = match operation(&update.spec) {
                 Ok(operation) => operation,
                 Err(problem) => return Ok(report.failed(&reason::UNKNOWN, &problem)),

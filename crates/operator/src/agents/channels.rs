@@ -26,7 +26,8 @@ const LARGEST_HEADERS: u32 = 16 << 20;
 /// The connections.
 pub(super) struct Channels {
     everywhere_at: Option<String>,
-    open: Mutex<HashMap<String, Open>>,
+    /// By pod and address: a pod whose sandbox is made anew keeps its UID and gets another address.
+    open: Mutex<HashMap<(String, String), Open>>,
 }
 
 struct Open {
@@ -48,7 +49,7 @@ impl Channels {
     /// Connects when it is used.
     pub(super) fn to(&self, pod: &PodRef) -> Channel {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = open.entry(pod.uid.clone()).or_insert_with(|| {
+        let found = open.entry(place(pod)).or_insert_with(|| {
             let address = self.everywhere_at.clone().unwrap_or_else(|| address(&pod.ip));
             Open { channel: endpoint(&address).connect_lazy(), used: Instant::now() }
         });
@@ -58,7 +59,7 @@ impl Channels {
 
     /// A stream to a pod is alive.
     pub(super) fn touch(&self, pod: &PodRef) {
-        if let Some(open) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&pod.uid) {
+        if let Some(open) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&place(pod)) {
             open.used = Instant::now();
         }
     }
@@ -68,6 +69,10 @@ impl Channels {
         open.retain(|_, open| open.used.elapsed() < IDLE);
         open.shrink_to_fit();
     }
+}
+
+fn place(pod: &PodRef) -> (String, String) {
+    (pod.uid.clone(), pod.ip.clone())
 }
 
 fn endpoint(address: &str) -> Endpoint {

@@ -76,7 +76,7 @@ impl Live {
         Ok(None)
     }
 
-    /// A status of an object that is gone is nobody's.
+    /// What follows a status depends on its being written, so an object that is gone ends it all.
     async fn status(&self, namespace: &str, on: &Target, status: &Status) -> Result<Option<String>, Failure> {
         let (manager, status) = match status {
             Status::Stack(status) => (managers::STACK_STATUS, encoded(status)?),
@@ -88,11 +88,7 @@ impl Live {
         let mut body = identified(&at, on);
         body["metadata"]["resourceVersion"] = json!(on.resource_version);
         body["status"] = status;
-        match self.cluster.apply(&at.status(), manager, &body).await {
-            Ok(written) => Ok(written.metadata.resource_version),
-            Err(failure) if failure.cause == Cause::NotFound => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        Ok(self.cluster.apply(&at.status(), manager, &body).await?.metadata.resource_version)
     }
 
     /// Replaces all finalizers of a Stack that is of the given version.

@@ -92,6 +92,8 @@ impl Drop for Namespace {
             let kept = fs::create_dir_all(&dir).and_then(|()| fs::write(&file, &dump));
             eprintln!("{dump}\n(the above is in {}: {kept:?})", file.display());
         }
+        // An operator would put its finalizer back on a Stack that is not being deleted.
+        let _ = self.kubectl.try_run(&["delete", "stacks", "--all", "--wait=false"]);
         if let Err(error) = Kubectl::new().try_run(&["delete", "namespace", &self.name, "--wait=false"]) {
             eprintln!("namespace {} was not deleted: {error}", self.name);
         }

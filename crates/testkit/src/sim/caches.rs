@@ -10,7 +10,7 @@ use pko_core::seen::{Key, Kind};
 
 use super::{
     api::{Api, Change},
-    things::{KINDS, NAMESPACE, Thing, Version, place},
+    things::{KINDS, NAMESPACE, Version, place},
 };
 
 /// A kind as a watch showed it up to some point of its history.
@@ -50,45 +50,65 @@ impl Caches {
         let cache = &mut self.0[place(kind)];
         let Some(change) = api.history(kind).get(cache.position) else { return Vec::new() };
         cache.position += 1;
+        let woken = self.woken(change);
+        let cache = &mut self.0[place(kind)];
         match &change.after {
             Some(after) => cache.objects.insert(after.name().to_owned(), after.clone()),
             None => cache.objects.remove(change.thing().name()),
         };
-        self.woken(change)
+        woken
     }
 
-    /// Whom a change wakes: the object itself, those it was made for, and those that wait for it.
+    /// Whom a change wakes, as the operator's own rules have it: the object itself, those it was made for, and those
+    /// that wait for it.
     fn woken(&self, change: &Change) -> Vec<Key> {
         let thing = change.thing();
-        let name = thing.name();
-        let mut keys = vec![key(thing.kind(), name)];
-        match &**thing {
-            Thing::Stack(_) => {}
-            Thing::Program(_) => {
+        let (kind, name) = (thing.kind(), thing.name());
+        let versions: Vec<&Version> = change.before.iter().chain(&change.after).collect();
+        let mut keys = Vec::new();
+        match kind {
+            // What it made may have to go with it.
+            Kind::Stack if change.after.is_none() => {
+                let made = [Kind::Workspace, Kind::Update].into_iter().flat_map(|kind| self.all(kind));
+                let made = made.filter(|thing| thing.stack_name() == Some(name));
+                keys.extend(made.map(|thing| key(thing.kind(), thing.name())));
+            }
+            Kind::Stack => {}
+            Kind::Program => {
                 let users = self.all(Kind::Stack).filter(|stack| uses(stack, name));
                 keys.extend(users.map(|stack| key(Kind::Stack, stack.name())));
             }
-            Thing::Workspace(_) => {
-                keys.extend(stack_of(thing));
-                keys.extend(self.waiting_in(name));
+            Kind::Workspace => {
+                keys.push(key(Kind::Stack, name));
+                keys.extend(versions.iter().filter_map(|version| version.stack_name()).map(|it| key(Kind::Stack, it)));
+                keys.extend(self.updates_in(name, |update| !complete(update)));
             }
-            Thing::Update(update) => {
-                keys.extend(stack_of(thing));
-                keys.extend(update.spec.workspace_name.as_deref().map(|name| key(Kind::Workspace, name)));
+            Kind::Update => {
+                keys.extend(versions.iter().filter_map(|version| version.stack_name()).map(|it| key(Kind::Stack, it)));
+                // A Workspace waits with a new pod for its runs to end.
+                if change.after.as_ref().and_then(|after| after.update()).is_none_or(complete) {
+                    let workspaces = versions.iter().filter_map(|it| it.update()?.spec.workspace_name.as_deref());
+                    keys.extend(workspaces.map(|it| key(Kind::Workspace, it)));
+                }
             }
-            Thing::Set(_) | Thing::Pod(_) => {
+            Kind::StatefulSet | Kind::Pod => {
                 let workspace = name.strip_suffix("-0").unwrap_or(name);
                 let workspace = workspace.strip_suffix("-workspace").unwrap_or(workspace);
-                keys = vec![key(Kind::Workspace, workspace)];
-                keys.extend(self.waiting_in(workspace));
+                keys.push(key(Kind::Workspace, workspace));
+                if kind == Kind::Pod {
+                    keys.extend(self.updates_in(workspace, running));
+                }
             }
+        }
+        keys.retain(|key| self.get(key.kind, &key.name).is_some());
+        if !matches!(kind, Kind::StatefulSet | Kind::Pod) {
+            keys.push(key(kind, name));
         }
         keys
     }
 
-    fn waiting_in<'a>(&'a self, workspace: &'a str) -> impl Iterator<Item = Key> + 'a {
-        let there =
-            move |update: &Update| update.spec.workspace_name.as_deref() == Some(workspace) && !complete(update);
+    fn updates_in<'a>(&'a self, workspace: &'a str, which: fn(&Update) -> bool) -> impl Iterator<Item = Key> + 'a {
+        let there = move |update: &Update| update.spec.workspace_name.as_deref() == Some(workspace) && which(update);
         self.all(Kind::Update)
             .filter(move |thing| thing.update().is_some_and(there))
             .map(|thing| key(Kind::Update, thing.name()))
@@ -108,6 +128,7 @@ fn uses(stack: &Version, program: &str) -> bool {
     stack.stack().and_then(|stack| stack.spec.program_ref.as_ref()).is_some_and(|named| named.name == program)
 }
 
-fn stack_of(thing: &Version) -> Option<Key> {
-    thing.stack_name().map(|name| key(Kind::Stack, name))
+/// An Update that was given to a pod and has not ended.
+fn running(update: &Update) -> bool {
+    !complete(update) && update.status.as_ref().is_some_and(|status| status.run.is_some())
 }

@@ -24,6 +24,10 @@ type Done = Result<Option<String>, Refused>;
 
 pub(super) fn carry_out(world: &mut World, _operator: usize, effect: &Effect) -> Done {
     match effect {
+        // A status of an object that is gone is nobody's, and such a Stack is released.
+        Effect::Status { on, .. } | Effect::ReleaseStack { on, .. } if world.api.get(on.kind, &on.name).is_none() => {
+            Ok(None)
+        }
         Effect::Status { on, status } => write_status(world, on, status),
         Effect::HoldStack { on, finalizers } | Effect::ReleaseStack { on, finalizers } => {
             let mut stack = guarded(world, on)?;
@@ -127,8 +131,8 @@ fn apply_workspace(world: &mut World, planned: &Workspace, uid: Option<&str>) ->
         return Ok(None);
     };
     let (owner, own) = (controller_uid(found.meta()), controller_uid(&planned.metadata));
-    if uid.is_none() && owner.is_some() && owner != own {
-        return Err(Refused::Conflict(format!("Workspace {name} belongs to another")));
+    if uid.is_none() && owner.is_some() && own.is_some() && owner != own {
+        return Err(Refused::Forbidden(format!("Workspace {name} would have two owners that control it")));
     }
     let Some(mut after) = found.workspace().cloned() else { return Ok(None) };
     after.spec = planned.spec.clone();
@@ -218,7 +222,10 @@ fn store_outputs(world: &mut World, pod: &PodRef, run_id: &str, update: &Target)
         ]),
         secret: BTreeSet::from(["password".to_owned()]),
     };
-    world.api.secrets.entry(names::outputs_secret(&update.name)).or_insert(secret);
+    let stored = world.api.secrets.entry(names::outputs_secret(&update.name)).or_insert(secret);
+    if stored.owner_uid != update.uid {
+        return Err(Refused::Forbidden(format!("there are outputs that do not belong to Update {}", update.name)));
+    }
     Ok(None)
 }
 

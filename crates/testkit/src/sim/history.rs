@@ -11,7 +11,7 @@ use std::{
 use jiff::SignedDuration;
 use pko_core::{
     driver::{self, Stopped},
-    seen::Key,
+    seen::{Key, Kind},
     step::Then,
 };
 
@@ -21,26 +21,26 @@ use super::{
     counts::{EFFECTS, Group},
     faults, invariants, mutants,
     shell::{Progress, SimShell},
+    things::KINDS,
     users,
     world::World,
 };
 
-/// Effects that few reconciles come to, and after which a crash is tried more often; the first ones most.
-const RARE: [&str; 13] = [
-    "delete workspace",
-    "delete workspace",
+/// Effects that few reconciles come to, and after which a crash is tried more often.
+const RARE: [&str; 10] = [
+    "create update",
     "delete update",
+    RECLAIM,
+    "hold update",
     "mark pod initialized",
-    "write update status",
-    "delete update",
-    "delete workspace",
-    "store outputs",
     "release stack",
     "release update",
-    "create update",
-    "hold update",
     "start update run",
+    "store outputs",
+    "write update status",
 ];
+/// The rarest of them: seldom does a Stack that wants it come so far.
+const RECLAIM: &str = "delete workspace";
 /// The longest wait between attempts after errors.
 const LONGEST_BACKOFF: i64 = 60_000;
 
@@ -78,6 +78,8 @@ pub(super) struct Temper {
     /// In how many of a hundred times what has begun goes on to its end at once. In haste a history gets far; without,
     /// more of it is interleaved.
     pub(super) haste: usize,
+    /// A kind whose watch is far behind.
+    slow: Option<Kind>,
 }
 
 /// A history in the making.
@@ -102,7 +104,9 @@ impl History {
             crashes: *world.chance.pick(&[0, 60, 100]),
             crashes_left: 3,
             haste: *world.chance.pick(&[30, 70, 95, 95]),
+            slow: world.chance.one_in(2).then(|| *world.chance.pick(&KINDS)),
         };
+        world.everybody_reclaims = matches!(temper.crash, Crash::Named(RECLAIM));
         Self { world: Rc::new(RefCell::new(world)), flights: Vec::new(), steps: 0, temper }
     }
 
@@ -274,10 +278,13 @@ impl History {
                 }
             }
             Err(Stopped::Endless) => world.violated(format!("{} was asked about without end", flight.key)),
-            Err(Stopped::Shell(_)) => {
+            Err(Stopped::Shell(refused)) => {
                 let failures = operator.failures.entry(flight.key.clone()).or_default();
-                let wait = 500_i64.saturating_mul(1 << (*failures).min(10)).min(LONGEST_BACKOFF);
                 *failures += 1;
+                let wait = match refused {
+                    Refused::Conflict(_) => i64::from(*failures * 50).min(200),
+                    _ => (5_i64 << (*failures).min(20)).min(LONGEST_BACKOFF),
+                };
                 operator.timers.insert(flight.key.clone(), now + SignedDuration::from_millis(wait));
             }
         }
@@ -297,6 +304,9 @@ impl History {
         let mut behind = Vec::new();
         for (number, operator) in world.operators.iter().enumerate().filter(|(_, operator)| operator.alive) {
             behind.extend(operator.caches.behind(&world.api).into_iter().map(|kind| (number, kind)));
+        }
+        if world.faults && world.chance.percent(95) {
+            behind.retain(|(_, kind)| Some(*kind) != self.temper.slow);
         }
         if behind.is_empty() {
             return false;

@@ -21,7 +21,9 @@ use super::{
     api::Refused,
     caches::complete,
     counts::Group,
-    effects, faults, mutants,
+    effects, faults,
+    invariants::held,
+    mutants,
     things::Thing,
     world::{World, packed},
 };
@@ -108,11 +110,8 @@ impl World {
             Question::Cached(kind, name) => Answer::Object(cached(*kind, name)),
             Question::Live(kind, name) => Answer::Object(self.api.get(*kind, name).map(|thing| thing.seen())),
             Question::UpdatesOf { stack } => {
-                let of_stack = |thing: &&std::rc::Rc<Thing>| {
-                    let labels = thing.meta().labels.as_ref();
-                    labels.and_then(|labels| labels.get(pko_api::labels::STACK_NAME)) == Some(stack)
-                };
-                let all = self.operators[operator].caches.all(Kind::Update).filter(of_stack);
+                let all = self.operators[operator].caches.all(Kind::Update);
+                let all = all.filter(|thing| thing.stack_name() == Some(stack) && held(thing));
                 Answer::Updates(all.filter_map(|thing| thing.update().cloned()).collect())
             }
             Question::RunsIn { workspace } => {

@@ -45,8 +45,7 @@ fn unready(world: &World, thing: &Version) -> Option<String> {
     let workspace = thing.workspace()?;
     let stack = thing.stack_name().unwrap_or_default();
     let owned = workspace.metadata.owner_references.iter().flatten().next().is_some();
-    // Whoever takes the finalizers off a Stack by hand has to look after the rest, too.
-    if !owned && world.api.get(Kind::Stack, stack).is_none() && world.forced.is_empty() {
+    if !owned && world.api.get(Kind::Stack, stack).is_none() {
         return Some(format!("Workspace {} was left behind", thing.name()));
     }
     let status = workspace.status.clone().unwrap_or_default();

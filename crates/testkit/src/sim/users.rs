@@ -152,7 +152,10 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
                 return None;
             }
             let name = *world.chance.pick(&missing);
-            let spec = stack_spec(name, &mut world.chance);
+            let mut spec = stack_spec(name, &mut world.chance);
+            if world.everybody_reclaims {
+                spec.workspace_reclaim_policy = Some(reclaim_policy::DELETE.to_owned());
+            }
             let told = format!("{name} {}", told(&spec));
             world.api.create(Thing::Stack(Stack::new(name, spec)), now).ok()?;
             Some(told)
@@ -285,7 +288,7 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
         preview: chance.percent(8),
         run_program: chance.percent(15),
         continue_resync_on_commit_match: chance.percent(15),
-        workspace_reclaim_policy: chance.percent(35).then(|| reclaim_policy::DELETE.to_owned()),
+        workspace_reclaim_policy: chance.percent(25).then(|| reclaim_policy::DELETE.to_owned()),
         ..StackSpec::default()
     };
     refer(&mut spec, chance);

@@ -40,6 +40,8 @@ pub(super) struct World {
     pub(super) cloud: Cloud,
     pub(super) operators: Vec<Operator>,
     pub(super) settings: Settings,
+    /// No Stack keeps its Workspace.
+    pub(super) everybody_reclaims: bool,
     /// UIDs of Stacks whose finalizers a user took off.
     pub(super) forced: BTreeSet<String>,
     /// Things may go wrong.
@@ -84,6 +86,7 @@ impl World {
                 flux_max_untar_size_bytes: None,
                 artifact_address: ARTIFACTS.to_owned(),
             },
+            everybody_reclaims: false,
             forced: BTreeSet::new(),
             faults: true,
             mutant,

@@ -32,6 +32,7 @@ pub(super) fn template(workspace: &Workspace, settings: &Settings) -> Result<Val
     }
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
         annotations.remove(annotations::REVISION_HASH);
+        annotations.remove(annotations::INITIALIZED);
     }
     let has_pulumi = names_of(&template["spec"]["containers"]).any(|name| name == PULUMI_CONTAINER);
     if !has_pulumi {
