@@ -3,7 +3,7 @@
 use pko_testkit::sim::{self, Mutant};
 
 /// Few enough that a mistake of this kind has no chance in the ten thousand histories.
-const WITHIN: u64 = 500;
+const WITHIN: u64 = 1_000;
 
 #[test]
 fn every_planted_mistake_is_found() {

@@ -22,7 +22,7 @@ use super::{
 
 type Done = Result<Option<String>, Refused>;
 
-pub(super) fn carry_out(world: &mut World, _operator: usize, effect: &Effect) -> Done {
+pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
     match effect {
         // A status of an object that is gone is nobody's, and such a Stack is released.
         Effect::Status { on, .. } | Effect::ReleaseStack { on, .. } if world.api.get(on.kind, &on.name).is_none() => {

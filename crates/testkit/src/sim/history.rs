@@ -27,9 +27,11 @@ use super::{
 };
 
 /// Effects that few reconciles come to, and after which a crash is tried more often.
-const RARE: [&str; 10] = [
+const RARE: [&str; 12] = [
     "create update",
     "delete update",
+    RECLAIM,
+    RECLAIM,
     RECLAIM,
     "hold update",
     "mark pod initialized",
@@ -80,6 +82,8 @@ pub(super) struct Temper {
     pub(super) haste: usize,
     /// A kind whose watch is far behind.
     slow: Option<Kind>,
+    /// Operators are faster than everybody else: they are through before the next thing happens by itself.
+    swift: bool,
 }
 
 /// A history in the making.
@@ -104,6 +108,7 @@ impl History {
             crashes: *world.chance.pick(&[0, 60, 100]),
             crashes_left: 3,
             haste: *world.chance.pick(&[30, 70, 95, 95]),
+            swift: world.chance.percent(30),
             slow: world.chance.one_in(2).then(|| *world.chance.pick(&KINDS)),
         };
         world.everybody_reclaims = matches!(temper.crash, Crash::Named(RECLAIM));
@@ -115,7 +120,7 @@ impl History {
         self.world.borrow_mut().start_operator(0);
         users::begin(&mut self.world.borrow_mut());
         // Some histories begin where there is something to lose.
-        if self.world.borrow_mut().chance.percent(40) {
+        if self.world.borrow_mut().chance.percent(30) {
             self.rest();
         }
         self.unrest();
@@ -135,7 +140,8 @@ impl History {
         let steps = {
             let mut world = self.world.borrow_mut();
             world.faults = true;
-            world.chance.between(60, 260)
+            // Most are short; in the long ones, updates come to their end in the midst of it all.
+            if world.chance.one_in(4) { world.chance.between(200, 500) } else { world.chance.between(60, 180) }
         };
         for _ in 0..steps {
             if self.world.borrow().violation.is_some() {
@@ -187,7 +193,7 @@ impl History {
         if !world.by_itself() {
             return false;
         }
-        while world.chance.percent(self.temper.haste) && world.by_itself() {}
+        while !self.temper.swift && world.chance.percent(self.temper.haste) && world.by_itself() {}
         true
     }
 
@@ -245,6 +251,7 @@ impl History {
     fn poll(&mut self, index: usize) -> bool {
         let flight = &mut self.flights[index];
         let polled = flight.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        invariants::check(&mut self.world.borrow_mut());
         let crashes = match flight.crash {
             Some(Crash::Effects(effects)) => flight.progress.effects.get() == effects,
             Some(Crash::Named(name)) => flight.progress.last.get() == Some(name),

@@ -160,7 +160,7 @@ fn no_secret(place: &str, what: &impl Serialize) -> Option<String> {
     text.contains(PLANTED).then(|| format!("a secret is in {place}"))
 }
 
-/// A version of an object, for those who only have that.
+/// Whether our finalizer is on an object.
 pub(super) fn held(thing: &Version) -> bool {
     thing.finalizers().iter().any(|name| name == finalizers::STACK)
 }

@@ -85,7 +85,7 @@ impl Shell for SimShell {
     async fn perform(&self, key: &Key, effect: &Effect) -> Result<Option<String>, Refused> {
         Pause(false).await;
         let mut world = self.world.borrow_mut();
-        let done = world.perform(self.operator, effect);
+        let done = world.perform(effect);
         world.trace(|| format!("  operator {} {key}: {} -> {done:?}", self.operator, effects::told(effect)));
         if done.is_ok() {
             self.progress.effects.set(self.progress.effects.get() + 1);
@@ -141,13 +141,13 @@ impl World {
     }
 
     /// Carries an effect out, or fails to, or does and fails to say so.
-    fn perform(&mut self, operator: usize, effect: &Effect) -> Result<Option<String>, Refused> {
+    fn perform(&mut self, effect: &Effect) -> Result<Option<String>, Refused> {
         if self.faults && self.chance.percent(2) {
             self.fault(faults::WRITE_FAILS);
             return Err(Refused::Failed("the write failed"));
         }
         let effect = mutants::altered(self, effect);
-        let done = effects::carry_out(self, operator, &effect);
+        let done = effects::carry_out(self, &effect);
         if done.is_ok() {
             self.writes += 1;
             self.counts.hit(Group::Effect, effect.name());
