@@ -54,7 +54,8 @@ async fn a_status_is_written_whole_and_on_the_version_that_was_read() {
     let stale = scene.perform(Effect::Status { on: read, status: stack_status(json!({})) }).await;
     assert_eq!(cause(stale), Cause::Conflict);
     scene.delete("stack", "web");
-    assert_eq!(scene.perform(Effect::Status { on, status: stack_status(json!({})) }).await.unwrap(), None);
+    let gone = scene.perform(Effect::Status { on, status: stack_status(json!({})) }).await;
+    assert_eq!(cause(gone), Cause::NotFound, "what was to follow it must not be done");
     assert!(!scene.exists("stack", "web"));
 }
 
