@@ -7,6 +7,8 @@ use pko_api::{
     reasons::Reason,
 };
 
+use crate::time::whole_second;
+
 /// The longest message that the schema of a condition takes.
 pub(crate) const LONGEST_MESSAGE: usize = 32 * 1024;
 
@@ -32,9 +34,4 @@ pub(crate) fn condition(
 
 pub(crate) fn shortened(message: &str) -> &str {
     &message[..message.floor_char_boundary(LONGEST_MESSAGE)]
-}
-
-/// Times in objects have whole seconds. With more, what is read back would not be what was written.
-pub(crate) fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

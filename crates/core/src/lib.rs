@@ -17,6 +17,7 @@ pub mod seen;
 pub mod settings;
 pub mod stack;
 pub mod step;
+mod time;
 pub mod update;
 pub mod workspace;
 

@@ -9,10 +9,10 @@ use pko_api::{
 };
 
 use crate::{
-    conditions::whole_second,
     effect::{Effect, Status, Target},
     facts::Facts,
     step::{Decision, Step, Then},
+    time::whole_second,
 };
 
 /// A Program that cannot be packed has to be changed; this is in case the packing is at fault.

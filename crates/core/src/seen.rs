@@ -8,7 +8,11 @@ use k8s_openapi::api::{
     core::v1::{ContainerStatus, Pod},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{Program, Stack, Unreadable, Update, Workspace, annotations, finalizers, paths};
+use pko_api::{
+    Program, Stack, Unreadable, Update, Workspace, annotations,
+    conditions::{ConditionType, is_true},
+    finalizers, labels, paths,
+};
 
 /// The kinds that decisions read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,6 +173,24 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
 pub fn controller_uid(metadata: &ObjectMeta) -> Option<String> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+}
+
+/// Whether an Update has ended. An end is an end: deleting the Update afterwards makes a new generation of it, which
+/// nothing will observe.
+pub fn ended(update: &Update) -> bool {
+    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
+}
+
+/// Whether an Update was given to a pod and has not ended.
+pub fn running(update: &Update) -> bool {
+    !ended(update) && update.status.as_ref().is_some_and(|status| status.run.is_some())
+}
+
+/// The Stack that an object was made for, if it was. References to owners come and go, the label stays.
+pub fn stack_of(metadata: &ObjectMeta) -> Option<&str> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.as_str());
+    owner.or_else(|| metadata.labels.as_ref()?.get(labels::STACK_NAME).map(String::as_str))
 }
 
 /// Whether our finalizer is on an object.

@@ -3,12 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{
-    Stack, Update,
-    conditions::{ConditionType, is_true},
-    labels, names,
-};
-use pko_core::seen::{Key, Kind, Object};
+use pko_api::{labels, names};
+use pko_core::seen::{self, Key, Kind, Object, stack_of};
 
 use crate::store::{Link, Seen};
 
@@ -57,19 +53,11 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
 }
 
 fn unfinished(object: &Object) -> bool {
-    object.update().is_some_and(|update| !ended(update))
+    object.update().is_some_and(|update| !seen::ended(update))
 }
 
-/// An Update that was given to a pod and has not ended.
 fn running(object: &Object) -> bool {
-    object
-        .update()
-        .is_some_and(|update| !ended(update) && update.status.as_ref().is_some_and(|status| status.run.is_some()))
-}
-
-/// Whether an Update has ended.
-pub(crate) fn ended(update: &Update) -> bool {
-    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
+    object.update().is_some_and(seen::running)
 }
 
 /// To whom an object of ours belongs.
@@ -89,9 +77,7 @@ pub(crate) fn links(object: &Object) -> Vec<Link> {
 
 /// The Stack that an object was made for.
 pub(crate) fn of_stack(metadata: &ObjectMeta) -> Option<Link> {
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    let owner = owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone());
-    owner.or_else(|| metadata.labels.as_ref()?.get(labels::STACK_NAME).cloned()).map(Link::OfStack)
+    stack_of(metadata).map(|stack| Link::OfStack(stack.to_owned()))
 }
 
 /// To which Workspace a StatefulSet or a pod belongs.
@@ -107,6 +93,7 @@ pub(crate) fn workspace_of_pod(pod: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use pko_api::finalizers;
     use pko_core::seen::{PodSeen, StatefulSetSeen};
     use serde_json::{Value, json};
 
@@ -237,11 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn the_updates_of_a_stack_are_found_by_owner_or_label() {
+    fn the_held_updates_of_a_stack_are_found_by_owner_or_label() {
         let store = store();
-        put(&store, Kind::Update, "labelled", json!({"metadata": {"labels": {"pulumi.com/stack-name": "web"}}}));
+        let mut owned = update(&json!({}));
+        owned["metadata"]["finalizers"] = json!([finalizers::STACK]);
+        put(&store, Kind::Update, "owned", owned);
+        let labelled = json!({"labels": {"pulumi.com/stack-name": "web"}, "finalizers": [finalizers::STACK]});
+        put(&store, Kind::Update, "labelled", json!({"metadata": labelled}));
         let names: Vec<_> = store.updates_of("team", "web").into_iter().filter_map(|u| u.metadata.name).collect();
-        assert_eq!(names, ["ended", "labelled", "running", "waiting"]);
+        assert_eq!(names, ["labelled", "owned"], "nobody has to let go of the three others");
         assert!(store.updates_of("elsewhere", "web").is_empty());
     }
 

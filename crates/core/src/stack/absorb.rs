@@ -15,11 +15,11 @@ use pko_api::{
 
 use super::draft::Draft;
 use crate::{
-    conditions::whole_second,
     effect::{Effect, Target},
     facts::Facts,
-    seen::held,
+    seen::{ended, held},
     step::Decision,
+    time::whole_second,
 };
 
 /// An Update that ends wakes its Stack; this is for a watch that missed it.
@@ -37,7 +37,7 @@ pub(super) fn finished_update(facts: &Facts, draft: &mut Draft) -> Decision<()> 
             None => return draft.fresh(facts),
         },
     };
-    if !complete(update) {
+    if !ended(update) {
         let hold = (!held(&update.metadata) && update.metadata.deletion_timestamp.is_none())
             .then(|| Effect::HoldUpdate { on: Target::update(update) });
         return Err(draft.reconciling(
@@ -63,7 +63,7 @@ pub(super) fn leftovers(facts: &Facts, draft: &mut Draft) -> Decision<()> {
     let left: Vec<Target> = facts
         .updates_of(draft.name())?
         .iter()
-        .filter(|update| complete(update) && held(&update.metadata) && owned_by(update, draft))
+        .filter(|update| ended(update) && held(&update.metadata) && owned_by(update, draft))
         .filter(|update| update.metadata.name.as_deref() != current.map(|current| current.name.as_str()))
         .map(Target::update)
         .collect();
@@ -126,11 +126,6 @@ fn result(draft: &Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate
         last_resync_time: Some(Time(whole_second(draft.now))),
         ..LastUpdate::default()
     }
-}
-
-/// An end is an end: deleting the Update afterwards makes a new generation of it, which nothing will observe.
-fn complete(update: &Update) -> bool {
-    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
 }
 
 fn failed(update: &Update) -> bool {

@@ -11,6 +11,7 @@ use pko_api::{
 };
 
 use super::draft::request;
+use crate::time::elapsed;
 
 /// How often an update of one generation may fail before the operator gives up.
 pub(super) const MOST_FAILURES: i64 = 3;
@@ -89,5 +90,5 @@ pub(super) fn resync_frequency(stack: &Stack) -> Duration {
 /// Time since the result of the last update was taken over.
 pub(super) fn since(last: &LastUpdate, now: Timestamp) -> Duration {
     let then = last.last_resync_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+    elapsed(then, now)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pko_api::{
     Checked, Stack, Update, Workspace,
     conditions::{ConditionType, find, is_true},
-    events, labels, names,
+    events, names,
     reasons::{Reason, update as reason},
     update::{UpdateRun, update_type},
 };
@@ -18,8 +18,9 @@ use crate::{
     ask::{RunAnswer, RunSeen, RunState},
     effect::{Effect, Target},
     facts::Facts,
-    seen::{PodRef, PodSeen, controller_uid, held},
+    seen::{self, PodRef, PodSeen, controller_uid, held, stack_of},
     step::{Decision, Step, Then},
+    time::elapsed,
 };
 
 /// What is waited for wakes the Update; this is for a watch that missed it.
@@ -35,12 +36,11 @@ const NOT_HELD: Duration = Duration::from_secs(5);
 /// What comes next for an Update.
 pub fn decide(facts: &Facts) -> Decision<Step> {
     let Some(update) = facts.object.as_ref().and_then(|object| object.update()) else { return Ok(Step::done()) };
-    let report = Report::new(update, facts.now);
-    let status = report.status();
-    if is_true(&status.conditions, ConditionType::COMPLETE) {
-        return ended(facts, update);
+    if seen::ended(update) {
+        return after_end(facts, update);
     }
-    match &status.run {
+    let report = Report::new(update, facts.now);
+    match update.status.as_ref().and_then(|status| status.run.as_ref()) {
         Some(run) => follow(facts, update, report, run),
         None => begin(facts, update, report),
     }
@@ -55,11 +55,11 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
     if update.metadata.deletion_timestamp.is_some() || controller_uid(&update.metadata).is_none() {
         return Ok(report.canceled());
     }
-    if let Some(owner) = stack_name(update)
+    if let Some(owner) = stack_of(&update.metadata)
         && !held(&update.metadata)
     {
         // Until its Stack holds it, it could vanish while it runs, and its result with it.
-        let planned = facts.live_stack(&owner)?.is_some_and(|stack| plans(stack, update));
+        let planned = facts.live_stack(owner)?.is_some_and(|stack| plans(stack, update));
         return Ok(if planned { Step::look_again(NOT_HELD) } else { report.canceled() });
     }
     let operation = match operation(&update.spec) {
@@ -69,7 +69,7 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
     let name = update.spec.workspace_name.clone().unwrap_or_default();
     // The watch may be behind the Stack that made this Update, so what it says is not enough to start.
     let workspace = facts.live_workspace(&name)?;
-    let out_of_patience = stack_name(update).is_some() && age(update, facts) >= PATIENCE;
+    let out_of_patience = stack_of(&update.metadata).is_some() && age(update, facts) >= PATIENCE;
     let Some(workspace) = workspace else {
         if out_of_patience {
             return Ok(report.gave_up());
@@ -168,21 +168,21 @@ fn succeeded(update: &Update, mut report: Report, pod: &PodRef, run: &RunSeen) -
 }
 
 /// After its end an Update stays for its time, and as long as its Stack holds it.
-fn ended(facts: &Facts, update: &Update) -> Decision<Step> {
-    let report = Report::new(update, facts.now);
+fn after_end(facts: &Facts, update: &Update) -> Decision<Step> {
     if held(&update.metadata) && !wanted(facts, update)? {
         // Its Stack went without letting it go.
-        let effects = vec![Effect::ReleaseUpdate { on: report.target() }];
+        let effects = vec![Effect::ReleaseUpdate { on: Target::update(update) }];
         return Ok(Step::Do { effects, then: Then::AwaitChange });
     }
     if update.metadata.deletion_timestamp.is_some() {
         return Ok(Step::done());
     }
     let Some(ttl) = update.spec.ttl_after_completed.as_ref().and_then(Checked::good) else { return Ok(Step::done()) };
-    let since = find(&report.status().conditions, ConditionType::COMPLETE).map(|c| c.last_transition_time.0);
-    let age = since.and_then(|since| Duration::try_from(facts.now.duration_since(since)).ok()).unwrap_or_default();
+    let conditions = update.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let since = find(conditions, ConditionType::COMPLETE).map(|c| c.last_transition_time.0);
+    let age = since.map(|since| elapsed(since, facts.now)).unwrap_or_default();
     let Some(left) = ttl.to_std().checked_sub(age).filter(|left| !left.is_zero()) else {
-        let on = report.target();
+        let on = Target::update(update);
         let event = Effect::Publish { on: on.clone(), event: events::update::expired() };
         return Ok(Step::Do { effects: vec![Effect::DeleteUpdate { on }, event], then: Then::AwaitChange });
     };
@@ -191,7 +191,7 @@ fn ended(facts: &Facts, update: &Update) -> Decision<Step> {
 
 fn age(update: &Update, facts: &Facts) -> Duration {
     let made = update.metadata.creation_timestamp.as_ref().map_or(facts.now, |time| time.0);
-    Duration::try_from(facts.now.duration_since(made)).unwrap_or_default()
+    elapsed(made, facts.now)
 }
 
 fn ready(workspace: &Workspace) -> bool {
@@ -202,17 +202,10 @@ fn ready(workspace: &Workspace) -> bool {
         })
 }
 
-/// The Stack that made the Update, if one did. References to owners come and go, the label stays.
-fn stack_name(update: &Update) -> Option<String> {
-    let owners = update.metadata.owner_references.as_deref().unwrap_or_default();
-    let owner = owners.iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.clone());
-    owner.or_else(|| update.metadata.labels.as_ref()?.get(labels::STACK_NAME).cloned())
-}
-
 /// Whether there is a Stack that will let the Update go.
 fn wanted(facts: &Facts, update: &Update) -> Decision<bool> {
-    let Some(name) = stack_name(update) else { return Ok(false) };
-    Ok(facts.live_stack(&name)?.is_some_and(|stack| owns(stack, update) || plans(stack, update)))
+    let Some(name) = stack_of(&update.metadata) else { return Ok(false) };
+    Ok(facts.live_stack(name)?.is_some_and(|stack| owns(stack, update) || plans(stack, update)))
 }
 
 fn owns(stack: &Stack, update: &Update) -> bool {

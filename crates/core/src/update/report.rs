@@ -14,9 +14,10 @@ use pko_api::{
 
 use crate::{
     ask::RunSeen,
-    conditions::{condition, shortened, whole_second},
+    conditions::{condition, shortened},
     effect::{Effect, Status, Target},
     step::{Step, Then},
+    time::whole_second,
 };
 
 /// A status in the making.
@@ -48,8 +49,8 @@ impl<'a> Report<'a> {
         Self { update, now, status: update.status.clone().unwrap_or_default() }
     }
 
-    pub(super) fn status(&self) -> UpdateStatus {
-        self.status.clone()
+    pub(super) const fn status(&self) -> &UpdateStatus {
+        &self.status
     }
 
     pub(super) fn target(&self) -> Target {

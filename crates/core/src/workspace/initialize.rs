@@ -16,6 +16,7 @@ use crate::{
     facts::Facts,
     seen::{PodRef, PodSeen},
     step::{Decision, Step, Then},
+    time::elapsed,
 };
 
 /// The end of a run wakes its Workspace; this is for a stream that broke.
@@ -69,8 +70,7 @@ pub(super) fn run(facts: &Facts, report: &mut Report, pod: &PodSeen) -> Decision
 }
 
 fn silent(facts: &Facts, report: &mut Report, pod: &PodSeen, why: &str) -> Step {
-    let up = pod.running_since.and_then(|since| Duration::try_from(facts.now.duration_since(since)).ok());
-    let up = up.unwrap_or_default();
+    let up = pod.running_since.map(|since| elapsed(since, facts.now)).unwrap_or_default();
     if up < START_UP {
         return report.no_pod(None, STARTING.max(up / 4));
     }

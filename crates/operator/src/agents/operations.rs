@@ -37,9 +37,20 @@ fn config_item(item: &ConfigItem) -> agent::ConfigItem {
 }
 
 pub(super) fn operation(operation: &Operation) -> Wanted {
-    let Operation { kind, stack, message, parallel, expect_no_changes, .. } = operation.clone();
-    let Operation { replace, target, target_dependents, refresh, continue_on_error, remove, run_program, .. } =
-        operation.clone();
+    let Operation {
+        kind,
+        stack,
+        message,
+        parallel,
+        expect_no_changes,
+        replace,
+        target,
+        target_dependents,
+        refresh,
+        continue_on_error,
+        remove,
+        run_program,
+    } = operation.clone();
     match kind {
         OperationKind::Preview => Wanted::Preview(runs::Preview {
             stack_name: stack,

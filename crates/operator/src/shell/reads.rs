@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
     ask::{Answer, Question},
-    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, held},
+    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, held, running},
 };
 use serde::de::DeserializeOwned;
 
@@ -41,10 +41,7 @@ impl Reads {
                 Answer::Updates(self.updates(namespace, keep).await?)
             }
             Question::RunsIn { workspace } => {
-                let keep = |update: &Update| {
-                    let given = update.status.as_ref().is_some_and(|status| status.run.is_some());
-                    given && !wake::ended(update) && update.spec.workspace_name.as_ref() == Some(workspace)
-                };
+                let keep = |update: &Update| running(update) && update.spec.workspace_name.as_ref() == Some(workspace);
                 Answer::Updates(self.updates(namespace, keep).await?)
             }
             Question::Outputs { secret } => {

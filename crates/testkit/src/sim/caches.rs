@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pko_api::{
-    Update,
-    conditions::{ConditionType, is_true},
-};
-use pko_core::seen::{Key, Kind};
+use pko_api::Update;
+use pko_core::seen::{Key, Kind, ended, running};
 
 use super::{
     api::{Api, Change},
@@ -81,12 +78,12 @@ impl Caches {
             Kind::Workspace => {
                 keys.push(key(Kind::Stack, name));
                 keys.extend(versions.iter().filter_map(|version| version.stack_name()).map(|it| key(Kind::Stack, it)));
-                keys.extend(self.updates_in(name, |update| !complete(update)));
+                keys.extend(self.updates_in(name, |update| !ended(update)));
             }
             Kind::Update => {
                 keys.extend(versions.iter().filter_map(|version| version.stack_name()).map(|it| key(Kind::Stack, it)));
                 // A Workspace waits with a new pod for its runs to end.
-                if change.after.as_ref().and_then(|after| after.update()).is_none_or(complete) {
+                if change.after.as_ref().and_then(|after| after.update()).is_none_or(ended) {
                     let workspaces = versions.iter().filter_map(|it| it.update()?.spec.workspace_name.as_deref());
                     keys.extend(workspaces.map(|it| key(Kind::Workspace, it)));
                 }
@@ -119,16 +116,6 @@ pub(super) fn key(kind: Kind, name: &str) -> Key {
     Key { kind, namespace: NAMESPACE.to_owned(), name: name.to_owned() }
 }
 
-/// An Update that has ended; it does not begin again.
-pub(super) fn complete(update: &Update) -> bool {
-    update.status.as_ref().is_some_and(|status| is_true(&status.conditions, ConditionType::COMPLETE))
-}
-
 fn uses(stack: &Version, program: &str) -> bool {
     stack.stack().and_then(|stack| stack.spec.program_ref.as_ref()).is_some_and(|named| named.name == program)
-}
-
-/// An Update that was given to a pod and has not ended.
-fn running(update: &Update) -> bool {
-    !complete(update) && update.status.as_ref().is_some_and(|status| status.run.is_some())
 }

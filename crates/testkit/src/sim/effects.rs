@@ -24,10 +24,8 @@ type Done = Result<Option<String>, Refused>;
 
 pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
     match effect {
-        // A status of an object that is gone is nobody's, and such a Stack is released.
-        Effect::Status { on, .. } | Effect::ReleaseStack { on, .. } if world.api.get(on.kind, &on.name).is_none() => {
-            Ok(None)
-        }
+        // A Stack that is gone is released.
+        Effect::ReleaseStack { on, .. } if world.api.get(on.kind, &on.name).is_none() => Ok(None),
         Effect::Status { on, status } => write_status(world, on, status),
         Effect::HoldStack { on, finalizers } | Effect::ReleaseStack { on, finalizers } => {
             let mut stack = guarded(world, on)?;

@@ -8,12 +8,14 @@ use pko_api::{
     conditions::{ConditionType, find},
     finalizers,
 };
-use pko_core::{outcome, seen::Kind};
+use pko_core::{
+    outcome,
+    seen::{Kind, ended},
+};
 use serde::Serialize;
 
 use super::{
     api::Change,
-    caches::complete,
     things::{KINDS, Thing, Version, place},
     world::{PLANTED, World},
 };
@@ -77,7 +79,7 @@ fn broken_by(world: &World, change: &Change) -> Option<String> {
 fn one_update_at_a_time(world: &World) -> Option<String> {
     let mut stacks: BTreeMap<String, &str> = BTreeMap::new();
     for thing in world.api.all(Kind::Update) {
-        let Some(stack) = world.api.stack_uid(thing).filter(|_| thing.update().is_some_and(|it| !complete(it))) else {
+        let Some(stack) = world.api.stack_uid(thing).filter(|_| thing.update().is_some_and(|it| !ended(it))) else {
             continue;
         };
         if let Some(other) = stacks.insert(stack, thing.name()) {

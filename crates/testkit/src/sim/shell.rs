@@ -14,12 +14,11 @@ use pko_core::{
     driver::Shell,
     effect::Effect,
     facts::Facts,
-    seen::{Key, Kind},
+    seen::{Key, Kind, ended},
 };
 
 use super::{
     api::Refused,
-    caches::complete,
     counts::Group,
     effects, faults,
     invariants::held,
@@ -118,7 +117,7 @@ impl World {
                 let all = self.api.all(Kind::Update).filter_map(|thing| thing.update());
                 let there = all.filter(|update| {
                     update.spec.workspace_name.as_ref() == Some(workspace)
-                        && !complete(update)
+                        && !ended(update)
                         && update.status.as_ref().is_some_and(|status| status.run.is_some())
                 });
                 Answer::Updates(there.cloned().collect())

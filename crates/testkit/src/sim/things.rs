@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{Program, Stack, Update, Workspace, annotations, labels};
-use pko_core::seen::{Kind, Object, PodSeen, StatefulSetSeen, annotation, controller_uid};
+use pko_api::{Program, Stack, Update, Workspace, annotations};
+use pko_core::seen::{Kind, Object, PodSeen, StatefulSetSeen, annotation, controller_uid, stack_of};
 
 pub(super) const NAMESPACE: &str = "test";
 
@@ -134,11 +134,9 @@ impl Thing {
         self.meta().finalizers.as_deref().unwrap_or_default()
     }
 
-    /// The Stack that it was made for. References to owners come and go, the label stays.
+    /// The Stack that it was made for.
     pub(super) fn stack_name(&self) -> Option<&str> {
-        let owners = self.meta().owner_references.iter().flatten();
-        let owner = owners.into_iter().find(|owner| owner.kind == Stack::KIND).map(|owner| owner.name.as_str());
-        owner.or_else(|| self.meta().labels.as_ref()?.get(labels::STACK_NAME).map(String::as_str))
+        stack_of(self.meta())
     }
 
     pub(super) const fn stack(&self) -> Option<&Stack> {

@@ -6,10 +6,9 @@ use pko_api::{
     names,
     stack::{LastUpdate, update_state},
 };
-use pko_core::seen::{Kind, annotation};
+use pko_core::seen::{Kind, annotation, ended};
 
 use super::{
-    caches::complete,
     cloud::End,
     invariants::held,
     things::Version,
@@ -66,10 +65,10 @@ fn leftover(world: &World, thing: &Version) -> Option<String> {
     if stack.is_none() && held(thing) {
         return Some(format!("Update {} is held for a Stack that is gone", thing.name()));
     }
-    if complete(update) && held(thing) {
+    if ended(update) && held(thing) {
         return Some(format!("Update {} has ended and is still held", thing.name()));
     }
-    (!complete(update)).then(|| format!("Update {} has not ended", thing.name()))
+    (!ended(update)).then(|| format!("Update {} has not ended", thing.name()))
 }
 
 fn restless(world: &World, stack: &Stack) -> Option<String> {

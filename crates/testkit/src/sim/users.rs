@@ -7,13 +7,12 @@ use pko_api::{
     program::ProgramSpec,
     stack::{ProgramReference, StackSpec, reclaim_policy},
 };
-use pko_core::seen::Kind;
+use pko_core::seen::{Kind, ended};
 use serde_json::{Value, json};
 
 use super::{
     agent::SIZE,
     api::Deletion,
-    caches::complete,
     chance::Chance,
     cloud::Mood,
     counts::Group,
@@ -111,7 +110,7 @@ pub(super) fn begin(world: &mut World) {
 
 /// A user does something, if there is something to do it to.
 pub(super) fn something(world: &mut World) -> bool {
-    let waiting = world.api.all(Kind::Update).any(|thing| thing.update().is_some_and(|update| !complete(update)));
+    let waiting = world.api.all(Kind::Update).any(|thing| thing.update().is_some_and(|update| !ended(update)));
     if waiting && world.chance.percent(35) {
         // At the moment at which it hurts.
         return act(world, Act::DeleteWorkspace);
