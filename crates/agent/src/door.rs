@@ -1,4 +1,5 @@
-//! The one way in: every call is checked here, and then handed to its service.
+//! The one way in: every call is checked here, and then handed to its service. Only the agent's health is told to anyone:
+//! probes have no token.
 
 use std::{
     convert::Infallible,
@@ -17,16 +18,17 @@ use tonic::{
 
 use crate::auth::Authorizer;
 
-/// Two services behind one check.
+/// Two services behind one check, and one that is open.
 #[derive(Clone, Debug)]
-pub(crate) struct Door<A, B> {
+pub(crate) struct Door<A, B, O> {
     authorizer: Arc<Authorizer>,
     services: (A, B),
+    open: O,
 }
 
-impl<A, B> Door<A, B> {
-    pub(crate) fn new(authorizer: Authorizer, services: (A, B)) -> Self {
-        Self { authorizer: Arc::new(authorizer), services }
+impl<A, B, O> Door<A, B, O> {
+    pub(crate) fn new(authorizer: Authorizer, services: (A, B), open: O) -> Self {
+        Self { authorizer: Arc::new(authorizer), services, open }
     }
 }
 
@@ -52,7 +54,7 @@ impl<S> Served for S where
 {
 }
 
-impl<A: Served, B: Served> Service<http::Request<Body>> for Door<A, B> {
+impl<A: Served, B: Served, O: Served> Service<http::Request<Body>> for Door<A, B, O> {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = Answering;
@@ -63,8 +65,11 @@ impl<A: Served, B: Served> Service<http::Request<Body>> for Door<A, B> {
 
     fn call(&mut self, request: http::Request<Body>) -> Answering {
         let authorizer = Arc::clone(&self.authorizer);
-        let (mut first, mut second) = self.services.clone();
+        let ((mut first, mut second), mut open) = (self.services.clone(), self.open.clone());
         Box::pin(async move {
+            if service_of(request.uri().path()) == Some(O::NAME) {
+                return open.call(request).await;
+            }
             // Text that is no text cannot be a token either.
             let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
             if let Err(status) = authorizer.check(authorization).await {

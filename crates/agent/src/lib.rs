@@ -3,6 +3,7 @@
 pub mod auth;
 mod automation;
 mod door;
+mod health;
 pub mod init;
 pub mod place;
 mod runs;

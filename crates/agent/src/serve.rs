@@ -9,11 +9,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use pko_proto::{agent::automation_service_server::AutomationServiceServer, runs::runs_server::RunsServer};
+use pko_proto::{
+    agent::automation_service_server::AutomationServiceServer, health::health_server::HealthServer,
+    runs::runs_server::RunsServer,
+};
 use pko_pulumi::{Call, Class, classify, describe};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::timeout,
 };
 use tonic::transport::{Server, server::TcpIncoming};
@@ -22,6 +25,7 @@ use crate::{
     auth::{self, ApiServer, Authorizer},
     automation::AutomationService,
     door::Door,
+    health::HealthService,
     runs::{Registry, RunsService},
     workspace::Workspace,
 };
@@ -106,7 +110,8 @@ async fn serve(
     let runs = RunsServer::new(RunsService(Arc::clone(&registry))).max_decoding_message_size(LARGEST_REQUEST);
     let automation = AutomationServiceServer::new(AutomationService::new(Arc::clone(&registry)))
         .max_decoding_message_size(LARGEST_REQUEST);
-    let door = Door::new(authorizer, (runs, automation));
+    let (serving, health) = watch::channel(true);
+    let door = Door::new(authorizer, (runs, automation), HealthServer::new(HealthService(health)));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut server = tokio::spawn(
         Server::builder()
@@ -125,6 +130,7 @@ async fn serve(
         () = signals.next() => {}
     }
     tracing::info!("stopping: no new runs; an active one is asked to wind down");
+    serving.send_replace(false);
     // Clients are served on, since what became of the run is of interest to them.
     tokio::select! {
         wound_down = registry.shut_down() => if wound_down {

@@ -241,11 +241,7 @@ async fn a_failing_resource_gives_the_providers_own_words() {
 async fn a_stack_that_someone_else_has_locked_is_a_conflict() {
     let rig = Rig::serving("name: shop\nruntime: yaml\n").await;
     rig.init().await;
-    let locks = rig.path("backend/.pulumi/locks/organization/shop/dev");
-    std::fs::create_dir_all(&locks).unwrap();
-    let lock =
-        json!({"pid": 999_999, "username": "ghost", "hostname": "other-pod", "timestamp": "2026-11-01T00:00:00Z"});
-    std::fs::write(locks.join("0b5d1d5e-0000-4000-8000-000000000000.json"), lock.to_string()).unwrap();
+    rig.lock_stack("ghost", "other-pod");
     let failure = rig.run("u", up()).await.failure.unwrap();
     assert_eq!(failure.reason, "UpdateConflict");
     assert!(failure.message.contains("ghost@other-pod"), "who holds it: {}", failure.message);

@@ -136,10 +136,7 @@ async fn a_failure_tells_the_exit_status_and_the_providers_words_in_few_bytes() 
 async fn a_locked_stack_is_told_as_a_conflict() {
     let rig = Rig::serving("name: shop\nruntime: yaml\n").await;
     rig.init().await;
-    let locks = rig.path("backend/.pulumi/locks/organization/shop/dev");
-    std::fs::create_dir_all(&locks).unwrap();
-    let lock = "{\"pid\":999999,\"username\":\"ghost\",\"hostname\":\"pod\",\"timestamp\":\"2026-11-01T00:00:00Z\"}";
-    std::fs::write(locks.join("0b5d1d5e-0000-4000-8000-000000000000.json"), lock).unwrap();
+    rig.lock_stack("ghost", "pod");
     let status = run_up(&rig, UpRequest::default()).await.unwrap_err();
     let details = String::from_utf8_lossy(status.details()).into_owned();
     assert!(details.contains("type.googleapis.com/agent.PulumiErrorInfo") && details.contains("UpdateConflict"));

@@ -24,5 +24,17 @@ mod pko {
 /// Runs: operations that belong to the agent and outlive whoever started them.
 pub use pko::runs::v1 as runs;
 
+#[allow(clippy::all, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated")]
+#[allow(missing_debug_implementations, unreachable_pub, reason = "generated")]
+mod grpc {
+    pub(crate) mod health {
+        pub mod v1 {
+            tonic::include_proto!("grpc.health.v1");
+        }
+    }
+}
+/// The health service that probes know.
+pub use grpc::health::v1 as health;
+
 /// All messages and services, as their compiler describes them.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -6,7 +6,10 @@ use crate::Operation;
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
     Version,
-    WhoAmI,
+    /// Prints who the backend takes us for; older versions know no JSON.
+    WhoAmI {
+        json: bool,
+    },
     Install,
     /// Selects a stack that exists.
     SelectStack {
@@ -23,6 +26,8 @@ pub enum Call<'a> {
     },
     /// Prints the name of the selected stack.
     SelectedStack,
+    /// Prints all stacks of the project.
+    ListStacks,
     RemoveStack {
         stack: &'a str,
     },
@@ -60,7 +65,8 @@ impl Call<'_> {
         let mut args = match self {
             // The one call that every version of the CLI takes, without even a global flag.
             Self::Version => return words(&["version"]),
-            Self::WhoAmI => words(&["whoami", "--json"]),
+            Self::WhoAmI { json: true } => words(&["whoami", "--json"]),
+            Self::WhoAmI { json: false } => words(&["whoami"]),
             Self::Install => words(&["install"]),
             Self::SelectStack { stack } => words(&["stack", "select", "--stack", stack]),
             Self::SelectOrCreateStack { stack, secrets_provider } => {
@@ -74,6 +80,7 @@ impl Call<'_> {
                 args
             }
             Self::SelectedStack => words(&["stack", "--show-name"]),
+            Self::ListStacks => words(&["stack", "ls", "--json"]),
             Self::RemoveStack { stack } => words(&["stack", "rm", "--yes", stack]),
             Self::Outputs { stack, show_secrets } => {
                 let mut args = words(&["stack", "output", "--json"]);
@@ -115,11 +122,12 @@ impl Call<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Version => "pulumi version",
-            Self::WhoAmI => "pulumi whoami",
+            Self::WhoAmI { .. } => "pulumi whoami",
             Self::Install => "pulumi install",
             Self::SelectStack { .. } | Self::SelectOrCreateStack { .. } => "pulumi stack select",
             Self::CreateStack { .. } => "pulumi stack init",
             Self::SelectedStack => "pulumi stack --show-name",
+            Self::ListStacks => "pulumi stack ls",
             Self::RemoveStack { .. } => "pulumi stack rm",
             Self::Outputs { .. } => "pulumi stack output",
             Self::SetConfig { .. } | Self::SetJsonConfig { .. } => "pulumi config set-all",
@@ -136,7 +144,10 @@ impl Call<'_> {
 
     /// Whether what the CLI prints is an answer, to be kept whole and shown to nobody.
     pub(crate) fn answers(&self) -> bool {
-        matches!(self, Self::Version | Self::WhoAmI | Self::SelectedStack | Self::Outputs { .. })
+        matches!(
+            self,
+            Self::Version | Self::WhoAmI { .. } | Self::SelectedStack | Self::ListStacks | Self::Outputs { .. }
+        )
     }
 }
 

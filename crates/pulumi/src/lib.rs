@@ -10,6 +10,7 @@ mod operation;
 mod outputs;
 mod process;
 mod project;
+mod stacks;
 mod tail;
 mod version;
 
@@ -22,4 +23,5 @@ pub use operation::{Kind, Operation, Options};
 pub use outputs::{Output, compact, is_secret, outputs_of_cli};
 pub use process::{Cannot, Cli, Ended, Identity, Running, Wiring};
 pub use project::{NoProject, Project};
+pub use stacks::{StackListed, selected_of_list};
 pub use version::{BadVersion, ENVIRONMENTS, JSON_CONFIG, Version};

@@ -8,6 +8,9 @@ pub const JSON_CONFIG: semver::Version = semver::Version::new(3, 202, 0);
 /// Since this version stacks have environments.
 pub const ENVIRONMENTS: semver::Version = semver::Version::new(3, 95, 0);
 
+/// Since this version `whoami` answers in JSON.
+const WHOAMI_JSON: semver::Version = semver::Version::new(3, 58, 0);
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(semver::Version);
 
@@ -27,6 +30,10 @@ impl Version {
 
     pub fn has_json_config(&self) -> bool {
         self.0 >= JSON_CONFIG
+    }
+
+    pub fn has_whoami_json(&self) -> bool {
+        self.0 >= WHOAMI_JSON
     }
 
     pub fn has_environments(&self) -> bool {

@@ -56,6 +56,7 @@ pub(crate) fn of_the_cli() -> Result<Vec<(&'static str, String)>> {
     let path = std::env::join_paths([tools::dir("pulumi")?, tools::dir("pulumi-yaml")?])?;
     Ok(vec![
         ("PKO_TEST_PULUMI_PATH", path.into_string().ok().context("the path of the CLI is not text")?),
+        ("PKO_TEST_GRPCURL", tools::binary("grpcurl", "grpcurl")?.display().to_string()),
         ("PKO_TEST_PROVIDER", tools::binary("provider", "pulumi-resource-pkotest")?.display().to_string()),
     ])
 }

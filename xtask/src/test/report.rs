@@ -1,6 +1,6 @@
 //! Counting what cargo's test runner printed, and the summary at the end.
 
-use std::{ops::AddAssign, time::Duration};
+use std::{collections::BTreeSet, ops::AddAssign, time::Duration};
 
 use super::Level;
 use crate::progress::seconds;
@@ -40,6 +40,22 @@ pub(crate) fn count(output: &str) -> Tally {
     tally
 }
 
+/// The tests that ran and passed, each with its target: `l3_runs::a_test`, `pko_core::lease::tests::a_test`.
+pub(crate) fn names(output: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut target = String::new();
+    for line in output.lines() {
+        if line.trim_start().starts_with("Running ") {
+            // … (target/debug/deps/l3_runs-0123456789abcdef)
+            let file = line.rsplit('/').next().unwrap_or_default();
+            file.rsplit_once('-').map_or("", |(name, _)| name).clone_into(&mut target);
+        } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... ok")) {
+            names.insert(format!("{target}::{name}"));
+        }
+    }
+    names
+}
+
 pub(crate) fn print(rows: &[Row], took: Duration) {
     let mut sum = Tally::default();
     println!("\nlevel   passed  failed  skipped     time");
@@ -55,6 +71,15 @@ pub(crate) fn print(rows: &[Row], took: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_is_named_with_its_target() {
+        let output = "     Running tests/l3_runs.rs (target/debug/deps/l3_runs-0a1b)\ntest up ... ok\n\
+                      test down ... FAILED\n     Running unittests src/lib.rs (/t/debug/deps/pko_core-0a1b)\n\
+                      test lease::tests::held ... ok\ntest late ... ignored\n";
+        let found: Vec<String> = names(output).into_iter().collect();
+        assert_eq!(found, ["l3_runs::up", "pko_core::lease::tests::held"]);
+    }
 
     #[test]
     fn results_of_several_targets_are_added_up() {

@@ -16,7 +16,7 @@ use pko_proto::agent::{
     SetAllConfigRequest, SetAllConfigResult, StackSummary, UpRequest, UpResult, UpStream, WhoAmIRequest, WhoAmIResult,
     automation_service_server::AutomationService as Service, destroy_stream, preview_stream, refresh_stream, up_stream,
 };
-use pko_pulumi::{Call, Class, Ended, classify, plan_config};
+use pko_pulumi::{Call, Class, Ended, StackListed, classify, plan_config, selected_of_list};
 use tonic::{Request, Response, Status, async_trait};
 
 use self::{
@@ -24,7 +24,7 @@ use self::{
     stream::{Kinds, Streaming},
 };
 use crate::{
-    runs::{Registry, config_values, config_values::BadValue, prepare, work::Work},
+    runs::{Registry, config_values, config_values::BadValue, entry::timestamp, prepare, work::Work},
     workspace::Workspace,
 };
 
@@ -69,6 +69,20 @@ impl AutomationService {
         Ok(stack)
     }
 
+    /// What the backend knows of the selected stack. Where it does not say, the name is all there is.
+    async fn summary(&self, stack: String) -> Result<StackSummary, Status> {
+        let ended = self.call(&Call::ListStacks, None).await?;
+        let named = StackListed { name: stack, ..StackListed::default() };
+        let listed = selected_of_list(&ended.stdout).unwrap_or(named);
+        Ok(StackSummary {
+            name: listed.name,
+            last_update: listed.last_update.map(timestamp),
+            update_in_progress: listed.update_in_progress,
+            resource_count: listed.resource_count,
+            url: Some(listed.url),
+        })
+    }
+
     /// An operation as a run of its own.
     fn operate<T: Send + 'static>(&self, work: Work, kinds: Kinds<T>) -> Result<Response<Streaming<T>>, Status> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
@@ -89,10 +103,16 @@ impl Service for AutomationService {
             #[serde(default)]
             url: String,
         }
-        let ended = self.call(&Call::WhoAmI, None).await?;
+        let version = self.workspace().version().await.map_err(|error| Status::unknown(error.to_string()))?;
+        let json = version.has_whoami_json();
+        let ended = self.call(&Call::WhoAmI { json }, None).await?;
         if !ended.succeeded() {
             let text = auto_error("whoami failed: could not determine the user", &ended, "");
             return Err(known_kind(text, classify(&ended.stderr)));
+        }
+        if !json {
+            let user = ended.stdout.trim().to_owned();
+            return Ok(Response::new(WhoAmIResult { user, ..WhoAmIResult::default() }));
         }
         let Printed { user, organizations, url } = serde_json::from_str(&ended.stdout)
             .map_err(|error| Status::unknown(format!("whoami failed: the CLI printed no JSON: {error}")))?;
@@ -120,11 +140,12 @@ impl Service for AutomationService {
             }
         }
         self.select(Some(stack.clone()));
-        Ok(Response::new(SelectStackResult { summary: Some(named(stack)) }))
+        Ok(Response::new(SelectStackResult { summary: Some(self.summary(stack).await?) }))
     }
 
     async fn info(&self, _: Request<InfoRequest>) -> Result<Response<InfoResult>, Status> {
-        Ok(Response::new(InfoResult { summary: Some(named(self.stack().await?)) }))
+        let stack = self.stack().await?;
+        Ok(Response::new(InfoResult { summary: Some(self.summary(stack).await?) }))
     }
 
     async fn set_all_config(
@@ -288,9 +309,4 @@ impl Service for AutomationService {
             },
         )
     }
-}
-
-/// The rest of a summary would take a list of all stacks; nobody reads it.
-fn named(stack: String) -> StackSummary {
-    StackSummary { name: stack, url: Some(String::new()), ..StackSummary::default() }
 }

@@ -189,6 +189,11 @@ impl Rig {
         ended
     }
 
+    /// Where the agent listens, without a scheme.
+    pub(crate) fn address(&self) -> &str {
+        self.address.trim_start_matches("http://")
+    }
+
     async fn channel(&self) -> Channel {
         Channel::from_shared(self.address.clone()).unwrap().connect().await.unwrap()
     }
@@ -230,6 +235,16 @@ impl Rig {
     /// Locks in the backend.
     pub(crate) fn locks(&self) -> Vec<PathBuf> {
         files_below(&self.path("backend/.pulumi/locks"))
+    }
+
+    /// Locks the stack `dev` as someone else would.
+    pub(crate) fn lock_stack(&self, user: &str, host: &str) {
+        let locks = self.path("backend/.pulumi/locks/organization/shop/dev");
+        fs::create_dir_all(&locks).unwrap();
+        let lock = serde_json::json!({
+            "pid": 999_999, "username": user, "hostname": host, "timestamp": "2026-11-01T00:00:00Z",
+        });
+        fs::write(locks.join("0b5d1d5e-0000-4000-8000-000000000000.json"), lock.to_string()).unwrap();
     }
 
     /// Everything in the journal, as one text.
@@ -281,7 +296,7 @@ impl Drop for Rig {
     }
 }
 
-fn from_xtask(name: &str) -> String {
+pub(crate) fn from_xtask(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; these tests are run by `cargo xtask test L3`"))
 }
 
