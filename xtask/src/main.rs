@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks on its terminal")]
 
 mod archive;
+mod bench;
 mod cluster;
 mod crds;
 mod demo;
@@ -43,6 +44,8 @@ enum Command {
     Crds,
     /// Run the tests of all levels, or of those named (L0 to L5)
     Test(test::Args),
+    /// Measure speeds, as ratios to the bare CLI
+    Bench,
     /// The first process of a cluster's namespaces
     #[command(hide = true)]
     ClusterInit(cluster::InitArgs),
@@ -66,6 +69,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Image(args) => image::run(&args)?,
         Command::Crds => crds::run()?,
         Command::Test(args) => return test::run(&args),
+        Command::Bench => return bench::run(),
         Command::ClusterInit(args) => return cluster::init(&args),
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,11 @@ mod support;
 use std::{fs, path::Path, process::Command};
 
 use nix::sys::signal::Signal;
-use pko_proto::{agent::PulumiVersionRequest, runs::ListRequest};
+use pko_proto::{
+    agent::PulumiVersionRequest,
+    health::{HealthCheckRequest, health_check_response::ServingStatus},
+    runs::ListRequest,
+};
 use support::{Rig, up};
 use tonic::Code;
 
@@ -48,6 +52,30 @@ async fn whoever_shows_no_token_is_let_into_neither_service() {
     assert_eq!(status.code(), Code::Unauthenticated);
     let status = rig.automation().await.pulumi_version(PulumiVersionRequest {}).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
+    let health = rig.health().await.check(of_service("")).await.unwrap().into_inner();
+    assert_eq!(health.status(), ServingStatus::Serving, "probes carry no token");
+}
+
+fn of_service(name: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: name.to_owned() }
+}
+
+#[tokio::test]
+async fn probes_learn_that_the_agent_serves_until_it_is_told_to_stop() {
+    let mut rig = Rig::serving(PROGRAM).await;
+    let mut health = rig.health().await;
+    for name in ["", "agent.AutomationService", "pko.runs.v1.Runs"] {
+        assert_eq!(health.check(of_service(name)).await.unwrap().into_inner().status(), ServingStatus::Serving);
+    }
+    assert_eq!(health.check(of_service("another")).await.unwrap_err().code(), Code::NotFound);
+    let mut unknown = health.watch(of_service("another")).await.unwrap().into_inner();
+    assert_eq!(unknown.message().await.unwrap().unwrap().status(), ServingStatus::ServiceUnknown);
+    let mut watched = health.watch(of_service("")).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    rig.signal_agent(Signal::SIGTERM);
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+    drop((watched, unknown, health));
+    assert_eq!(rig.agent_exit().await.code(), Some(0));
 }
 
 #[test]

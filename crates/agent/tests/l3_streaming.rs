@@ -4,10 +4,11 @@
 
 mod support;
 
+use nix::sys::signal::Signal;
 use pko_proto::agent::{
     ConfigItem, DestroyRequest, InstallRequest, PreviewRequest, PulumiVersionRequest, RefreshRequest,
-    SelectStackRequest, SetAllConfigRequest, UpRequest, UpResult, WhoAmIRequest, config_item::V, destroy_stream,
-    preview_stream, refresh_stream, up_stream,
+    SelectStackRequest, SetAllConfigRequest, UpRequest, UpResult, UpStream, WhoAmIRequest, config_item::V,
+    destroy_stream, preview_stream, refresh_stream, up_stream,
 };
 use prost_types::Struct;
 use support::{Rig, program, until};
@@ -140,4 +141,39 @@ async fn a_locked_stack_is_told_as_a_conflict() {
     let status = run_up(&rig, UpRequest::default()).await.unwrap_err();
     let details = String::from_utf8_lossy(status.details()).into_owned();
     assert!(details.contains("type.googleapis.com/agent.PulumiErrorInfo") && details.contains("UpdateConflict"));
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_sends_the_last_event_and_then_says_why_the_update_ended() {
+    let rig = Rig::serving(&program("value: x, createSeconds: 60")).await;
+    rig.init().await;
+    let mut stream = rig.automation().await.up(UpRequest::default()).await.unwrap().into_inner();
+    rig.until_in_ledger("create-started").await;
+    rig.signal_agent(Signal::SIGTERM);
+    let mut kinds: Vec<String> = Vec::new();
+    let status = loop {
+        match stream.message().await {
+            Ok(Some(UpStream { response: Some(up_stream::Response::Event(event)) })) => {
+                kinds.extend(event.fields.into_keys().filter(|k| k.ends_with("Event")));
+            }
+            Ok(other) => panic!("neither an event nor an error: {other:?}"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(kinds.last().map(String::as_str), Some("cancelEvent"));
+    assert_eq!(status.code(), Code::Unknown);
+    assert!(status.message().starts_with("up failed: failed to run update: "), "{}", status.message());
+    for words in ["the workspace pod was shut down during the run", "pulumi:pulumi:Stack::shop-dev", "^C received"] {
+        assert!(status.message().contains(words), "{}", status.message());
+    }
+    assert!(rig.locks().is_empty());
+}
+
+#[tokio::test]
+async fn a_cli_without_json_still_tells_who_we_are() {
+    let mut rig = Rig::new("name: shop\nruntime: yaml\n");
+    rig.write_script("pulumi", "case \"$*\" in version) echo v3.57.1;; *--json*) exit 1;; *whoami) echo alice;; esac");
+    rig.start_agent().await;
+    let who = rig.automation().await.who_am_i(WhoAmIRequest {}).await.unwrap().into_inner();
+    assert_eq!(who.user, "alice");
 }

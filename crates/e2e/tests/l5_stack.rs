@@ -47,6 +47,33 @@ fn secret_value(kubectl: &Kubectl, secret: &str, key: &str) -> String {
 }
 
 #[test]
+fn a_user_in_the_pod_needs_no_flags() {
+    install_operator();
+    let scene = Scene::new("exec");
+    scene.apply_program("app", &program("greet"));
+    scene.apply_stack("app", &config());
+    scene.until_updated("app", "");
+
+    let shown = scene.pulumi("app", &["stack"]);
+    assert!(shown.contains("Current stack is dev") && shown.contains("greet Ada"), "{shown}");
+    let pod = ["exec", "app-workspace-0", "-c", "pulumi", "--"];
+    let listed = scene.kubectl().run(&[&pod[..], &["ls", "/share/workspace/"]].concat());
+    assert!(listed.contains("Pulumi.yaml") && listed.contains("Pulumi.dev.yaml"), "{listed}");
+    assert!(scene.pulumi("app", &["cancel", "--yes"]).contains("has been canceled"));
+
+    let of_thing = |resource: &&Value| resource["type"] == "pkotest:index:Thing";
+    let export = |scene: &Scene| -> Vec<Value> {
+        let state: Value = serde_json::from_str(&scene.pulumi("app", &["stack", "export"])).unwrap();
+        state["deployment"]["resources"].as_array().unwrap().iter().filter(of_thing).cloned().collect()
+    };
+    let [thing] = &export(&scene)[..] else { panic!("the program has one thing") };
+    let id = thing["id"].as_str().unwrap();
+    scene.pulumi("app", &["import", "pkotest:index:Thing", "again", id, "--yes", "--generate-code=false"]);
+    let ids: Vec<Value> = export(&scene).iter().map(|thing| thing["id"].clone()).collect();
+    assert_eq!(ids, [id, id], "the same thing, under two names");
+}
+
+#[test]
 fn a_stack_becomes_ready_with_its_outputs_and_follows_its_program() {
     install_operator();
     let scene = Scene::new("follows");

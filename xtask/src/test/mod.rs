@@ -2,7 +2,7 @@
 //! `tests/l4_kubectl.rs` is L4; tests inside `src` are L0.
 
 mod checks;
-mod environment;
+pub(crate) mod environment;
 mod promised;
 mod report;
 mod targets;

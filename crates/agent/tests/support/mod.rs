@@ -22,6 +22,7 @@ use nix::{
 };
 use pko_proto::{
     agent::{self, automation_service_client::AutomationServiceClient},
+    health::health_client::HealthClient,
     runs::{
         AttachRequest, CancelMode, CancelRequest, GetRequest, Init, OutputChunk, Run, Stack, StartRequest, Up,
         attach_response::What, runs_client::RunsClient, start_request::Operation,
@@ -200,6 +201,10 @@ impl Rig {
 
     pub(crate) async fn runs(&self) -> Runs {
         RunsClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel().await)
     }
 
     pub(crate) async fn automation(&self) -> AutomationServiceClient<Channel> {
