@@ -47,6 +47,12 @@ pub struct Args {
     /// Runtime of that project
     #[arg(long, value_name = "RUNTIME", requires = "project_name", value_parser = NonEmptyStringValueParser::new())]
     project_runtime: Option<String>,
+    /// Where that project's stacks are, if it said so itself
+    #[arg(long, value_name = "URL", requires = "project_name", value_parser = NonEmptyStringValueParser::new())]
+    project_backend: Option<String>,
+    /// Where that project's stack files are, if not beside its own
+    #[arg(long, value_name = "DIR", requires = "project_name", value_parser = NonEmptyStringValueParser::new())]
+    project_stack_config_dir: Option<String>,
 
     /// Directory of the project within the files
     #[arg(long, value_name = "SUBDIR", requires = "at")]
@@ -61,7 +67,13 @@ pub async fn run(args: Args) -> Result<()> {
         .with_context(|| format!("finding --target-dir {}", args.target_dir.display()))?;
     let setting = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     if let (Some(name), Some(runtime)) = (&args.project_name, &args.project_runtime) {
-        project::write(&target, name, runtime).context("unable to write the project")?;
+        let project = project::Kept {
+            name: name.clone(),
+            runtime: runtime.clone(),
+            backend: args.project_backend.clone(),
+            stack_config_dir: args.project_stack_config_dir.clone(),
+        };
+        project::write(&target, &project).context("unable to write the project")?;
     } else if let (Some(url), Some(digest)) = (&args.flux_url, &args.flux_digest) {
         let extracted = untar_limit(setting(UNTAR_LIMIT).as_deref())?;
         fetch_artifact(url, digest, setting(OTHER_HOST).as_deref(), &target, extracted)

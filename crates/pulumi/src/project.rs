@@ -13,6 +13,10 @@ const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
 pub struct Project {
     pub name: String,
     pub runtime: String,
+    /// Where its stacks are, if the project says so itself.
+    pub backend: Option<String>,
+    /// Where its stacks' files are, if not beside its own.
+    pub stack_config_dir: Option<String>,
     /// False when the program is known to need no plugin and no package.
     pub installs: bool,
 }
@@ -26,6 +30,12 @@ pub enum NoProject {
 }
 
 impl Project {
+    /// The file of a stack, below the project's directory.
+    pub fn stack_file(&self, stack: &str) -> PathBuf {
+        let name = stack.rsplit('/').next().unwrap_or(stack);
+        Path::new(self.stack_config_dir.as_deref().unwrap_or("")).join(format!("Pulumi.{name}.yaml"))
+    }
+
     /// Reads the project file in a directory; those above it are not searched.
     pub fn load(directory: &Path) -> Result<Self, NoProject> {
         for file in FILES.map(|f| directory.join(f)) {
@@ -54,7 +64,15 @@ impl Project {
             _ => return Err("project is missing a 'runtime' attribute".to_owned()),
         };
         let plain_yaml = fields.get("runtime") == Some(&Value::String("yaml".to_owned())) && !other_program;
-        Ok(Self { name, runtime: runtime.clone(), installs: !(plain_yaml && needs_nothing(&fields)) })
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
+        Ok(Self {
+            name,
+            runtime: runtime.clone(),
+            backend: text(fields.get("backend").and_then(|backend| backend.get("url"))),
+            // Its older name is still understood.
+            stack_config_dir: text(fields.get("stackConfigDir").or_else(|| fields.get("config"))),
+            installs: !(plain_yaml && needs_nothing(&fields)),
+        })
     }
 }
 
@@ -134,12 +152,23 @@ mod tests {
     #[test]
     fn name_and_runtime_are_read_in_either_form() {
         let project = Project::parse("name: shop\nruntime:\n  name: nodejs\n  options: {a: 1}\n", false).unwrap();
-        assert_eq!(project, Project { name: "shop".into(), runtime: "nodejs".into(), installs: true });
+        assert_eq!((project.name.as_str(), project.runtime.as_str(), project.installs), ("shop", "nodejs", true));
+        assert_eq!((project.stack_file("org/shop/dev"), project.backend), ("Pulumi.dev.yaml".into(), None));
         assert_eq!(Project::parse("{\"name\": \"a\", \"runtime\": \"go\"}", false).unwrap().runtime, "go");
         for (text, error) in [("runtime: go", "'name'"), ("name: a", "'runtime'"), ("name: a\nruntime: {}", "no name")]
         {
             assert!(Project::parse(text, false).unwrap_err().contains(error), "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_project_says_of_its_stacks_is_read() {
+        let text = "name: a\nruntime: go\nbackend: {url: 'file:///x'}\nstackConfigDir: stacks\n";
+        let project = Project::parse(text, false).unwrap();
+        assert_eq!(project.backend.as_deref(), Some("file:///x"));
+        assert_eq!(project.stack_file("dev"), Path::new("stacks/Pulumi.dev.yaml"));
+        let declared = Project::parse("name: a\nruntime: go\nconfig: {who: {type: string}}\n", false).unwrap();
+        assert_eq!(declared.stack_config_dir, None, "these are declarations of configuration");
     }
 
     #[test]

@@ -184,6 +184,10 @@ impl Entry {
             });
             run.permalink = end.permalink.clone().unwrap_or_default();
             run.project_info = end.project_info();
+            if let Some(project) = &end.project {
+                run.project_backend = project.backend.clone().unwrap_or_default();
+                run.project_stack_config_dir = project.stack_config_dir.clone().unwrap_or_default();
+            }
             run.pulumi_version = end.pulumi_version.clone().unwrap_or_default();
             run.resource_changes = end.resource_changes.clone().into_iter().collect();
             run.output_count = end.output_count;

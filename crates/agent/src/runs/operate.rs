@@ -174,7 +174,12 @@ fn failure(entry: &Entry, summary: &Summary, ended: &Ended, text: String) -> Fai
 }
 
 fn end(workspace: &Workspace, outcome: Result<(), Failure>, findings: Findings) -> End {
-    let project = workspace.project().ok().map(|p| ProjectInfo { name: p.name, runtime: p.runtime });
+    let project = workspace.project().ok().map(|p| ProjectInfo {
+        name: p.name,
+        runtime: p.runtime,
+        backend: p.backend,
+        stack_config_dir: p.stack_config_dir,
+    });
     End {
         time: jiff::Timestamp::now(),
         failure: outcome.err(),

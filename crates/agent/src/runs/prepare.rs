@@ -89,8 +89,9 @@ pub(crate) fn missing_environments(workspace: &Workspace, stack: &str, wanted: &
     if wanted.is_empty() {
         return Vec::new();
     }
-    let file = format!("Pulumi.{}.yaml", stack.rsplit('/').next().unwrap_or(stack));
-    let text = std::fs::read_to_string(workspace.cli.directory().join(file)).unwrap_or_default();
+    let Ok(project) = workspace.project() else { return wanted.to_vec() };
+    let file = workspace.cli.directory().join(project.stack_file(stack));
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let settings: Value = serde_saphyr::from_str(&text).unwrap_or_default();
     let imports = settings.get("environment").map(|e| e.get("imports").unwrap_or(e)).and_then(Value::as_array);
     let mut known: BTreeSet<&str> = imports.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -136,9 +137,11 @@ mod tests {
     fn environments_that_are_there_are_not_added_again() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(dir.path().to_owned(), Vec::new(), 0);
+        std::fs::write(dir.path().join("Pulumi.yaml"), "name: shop\nruntime: yaml\nstackConfigDir: stacks\n").unwrap();
+        std::fs::create_dir(dir.path().join("stacks")).unwrap();
         let wanted = ["a".to_owned(), "p/b".to_owned(), "p/b".to_owned()];
         assert_eq!(missing_environments(&workspace, "org/shop/dev", &wanted), ["a", "p/b"]);
-        let file = dir.path().join("Pulumi.dev.yaml");
+        let file = dir.path().join("stacks/Pulumi.dev.yaml");
         std::fs::write(&file, "environment:\n  - a\nconfig: {}\n").unwrap();
         assert_eq!(missing_environments(&workspace, "org/shop/dev", &wanted), ["p/b"]);
         std::fs::write(&file, "environment:\n  imports: [a, p/b]\n").unwrap();

@@ -48,6 +48,10 @@ pub(crate) struct End {
 pub(crate) struct ProjectInfo {
     pub(crate) name: String,
     pub(crate) runtime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) backend: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stack_config_dir: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
