@@ -73,11 +73,28 @@ fn show(kubectl: &Kubectl, target: &Target) -> Result<()> {
 
 fn install_operator(kubectl: &Kubectl) -> Result<()> {
     kubectl.run(&apply("deploy/crds"))?;
+    until_looked_at(kubectl)?;
     kubectl.run(&[&["wait", "--for=condition=Established", "--timeout=60s"], KINDS].concat())?;
     let manifests = install::rendered(Some(&image::operator_digest()?))?;
     kubectl.send(&apply("-"), &manifests, &format!("deploy/install with the image {}", image::OPERATOR))?;
     let timeout = format!("--timeout={}s", PATIENCE.as_secs());
     kubectl.run(&["rollout", "status", "deployment/controller-manager", "-n", OPERATOR_NAMESPACE, &timeout])
+}
+
+/// Waits until the API server has begun with the CRDs: before a CRD has any condition, `kubectl wait` fails on it.
+fn until_looked_at(kubectl: &Kubectl) -> Result<()> {
+    let began = Instant::now();
+    let each = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[*].type}{\"\\n\"}{end}";
+    loop {
+        let seen = kubectl.read(&[&["get"], KINDS, &["-o", each]].concat())?;
+        if seen.lines().filter(|line| !line.is_empty()).all(|line| !line.ends_with('=')) {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            bail!("the API server does not take up the CRDs: {seen}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Takes away what an earlier demo left, as a user would: the Stack first, so that it destroys what it made.
