@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pko_e2e::scene::{PASSPHRASE, STACK, Scene};
 use pko_testkit::cluster::{
-    Kubectl, OPERATOR_NAMESPACE, condition, install_operator, list, operator_log, read, wait_for,
+    Kubectl, OPERATOR_NAMESPACE, Volume, condition, install_operator, list, operator_log, read, variable, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -105,6 +105,50 @@ fn a_stack_becomes_ready_with_its_outputs_and_follows_its_program() {
     let exported: Value = serde_json::from_str(&scene.pulumi("app", &["stack", "export"])).unwrap();
     let provider = &exported["deployment"]["secrets_providers"]["type"];
     assert_eq!(provider, "passphrase", "of the passphrase that a Secret in envRefs holds");
+}
+
+/// Resident memory of the agent in a workspace pod, in kB.
+fn agent_memory(scene: &Scene, pod: &str) -> u64 {
+    let script = "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' < $p/cmdline) in '/share/agent serve '*) \
+                  grep VmRSS $p/status;; esac; done";
+    let line = scene.kubectl().run(&["exec", pod, "-c", "pulumi", "--", "/bin/busybox", "sh", "-c", script]);
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).unwrap_or_else(|| panic!("no agent in {line:?}"))
+}
+
+#[test]
+fn a_pod_on_a_read_only_root_works_and_its_agent_is_light() {
+    install_operator();
+    let scene = Scene::new("light");
+    let program = json!({
+        "resources": {"kept": {"type": "pulumi:index:Stash", "properties": {"input": "x"}}},
+        "outputs": {"kept": "${kept.output}"},
+    });
+    scene.apply_program("app", &program);
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    let template = json!({"spec": {
+        "image": variable("PKO_TEST_WORKSPACE_IMAGE"),
+        "imagePullPolicy": "Never",
+        "podTemplate": {"spec": {
+            "containers": [{
+                "name": "pulumi",
+                "securityContext": {"readOnlyRootFilesystem": true},
+                "volumeMounts": [mount("state", "/state"), mount("home", "/home/pulumi"), mount("tmp", "/tmp")],
+            }],
+            "volumes": [
+                {"name": "state", "persistentVolumeClaim": {"claimName": Volume::CLAIM}},
+                {"name": "home", "emptyDir": {}},
+                {"name": "tmp", "emptyDir": {}},
+            ],
+        }},
+    }});
+    scene.apply_stack("app", &json!({"workspaceTemplate": template}));
+    assert_eq!(scene.until_updated("app", "")["status"]["outputs"], json!({"kept": "x"}));
+
+    let pod = read(scene.kubectl(), "pod", "app-workspace-0").unwrap();
+    let context = &pod["spec"]["containers"][0]["securityContext"];
+    assert_eq!((&context["readOnlyRootFilesystem"], &context["runAsNonRoot"]), (&json!(true), &json!(true)), "{pod}");
+    let memory = agent_memory(&scene, "app-workspace-0");
+    assert!(memory <= 8 * 1024, "after an update the agent holds {memory} kB");
 }
 
 #[test]
