@@ -5,6 +5,7 @@ mod automation;
 mod door;
 mod health;
 pub mod init;
+mod login;
 pub mod place;
 mod runs;
 pub mod serve;

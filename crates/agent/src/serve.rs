@@ -163,6 +163,7 @@ async fn prepare(args: &Args, workspace: &Workspace) -> Result<()> {
         anyhow::ensure!(done, "unable to install the program's dependencies: {text}");
     }
     if !args.stack.is_empty() {
+        workspace.log_in().await?;
         let (stack, secrets_provider) = (args.stack.as_str(), args.secrets_provider.as_str());
         let (mut done, class, mut text) = call(Call::SelectStack { stack }).await?;
         if !done && class == Class::StackNotFound {

@@ -4,6 +4,8 @@ use std::{path::PathBuf, sync::Mutex, sync::PoisonError};
 
 use pko_pulumi::{BadVersion, Call, Cli, Kind, NoProject, Operation, Options, Project, Version, describe};
 
+use crate::login::{Login, NoToken};
+
 /// Who runs the CLI, as Pulumi's history shows it.
 const AGENT: &str = concat!("pulumi-kubernetes-operator/v", env!("CARGO_PKG_VERSION"));
 
@@ -12,6 +14,7 @@ pub(crate) struct Workspace {
     pub(crate) cli: Cli,
     log_level: u32,
     version: Mutex<Option<String>>,
+    login: Login,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +28,17 @@ pub(crate) enum NoVersion {
 impl Workspace {
     /// `env` is for the CLI, beyond the agent's own variables.
     pub(crate) fn new(directory: PathBuf, env: Vec<(String, String)>, log_level: u32) -> Self {
-        Self { cli: Cli::new(directory, env), log_level, version: Mutex::new(None) }
+        Self { cli: Cli::new(directory, env), log_level, version: Mutex::new(None), login: Login::default() }
+    }
+
+    /// Before anything that needs the backend: sees to an access token, if that is up to the agent.
+    pub(crate) async fn log_in(&self) -> Result<(), NoToken> {
+        self.login.renew(&self.cli).await
+    }
+
+    /// The backend did not take the access token.
+    pub(crate) async fn log_out(&self) {
+        self.login.forget().await;
     }
 
     pub(crate) fn project(&self) -> Result<Project, NoProject> {

@@ -3,6 +3,7 @@
 
 mod calls;
 mod config;
+mod credentials;
 mod env_file;
 mod events;
 mod failure;
@@ -16,6 +17,7 @@ mod version;
 
 pub use calls::Call;
 pub use config::{ConfigError, ConfigItem, ConfigStep, ConfigValue, plan as plan_config};
+pub use credentials::is_unauthorized;
 pub use env_file::{BadEnvFile, parse as parse_env_file};
 pub use events::{EventLog, Summary};
 pub use failure::{Class, classify, describe, shorten};

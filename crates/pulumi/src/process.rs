@@ -42,6 +42,8 @@ pub struct Cli {
     directory: PathBuf,
     /// Names only are ever shown; values may be secret.
     env: Arc<Env>,
+    /// What the agent itself got for the CLI: an access token. It is nowhere else.
+    got: Arc<Mutex<Env>>,
 }
 
 struct Env(Vec<(String, String)>);
@@ -131,7 +133,13 @@ impl Ended {
 impl Cli {
     /// `env` is for the CLI only and wins over the agent's own variables.
     pub fn new(directory: PathBuf, env: Vec<(String, String)>) -> Self {
-        Self { program: "pulumi".into(), directory, env: Arc::new(Env(env)) }
+        Self { program: "pulumi".into(), directory, env: Arc::new(Env(env)), got: Arc::new(Mutex::new(Env(Vec::new()))) }
+    }
+
+    /// The access token of all calls from now on.
+    pub fn set_access_token(&self, token: String) {
+        let got = Env(vec![("PULUMI_ACCESS_TOKEN".to_owned(), token)]);
+        *self.got.lock().unwrap_or_else(PoisonError::into_inner) = got;
     }
 
     pub fn directory(&self) -> &Path {
@@ -161,6 +169,7 @@ impl Cli {
             .current_dir(&self.directory)
             .env("PULUMI_SKIP_UPDATE_CHECK", "true")
             .env("PULUMI_DEBUG_COMMANDS", "true")
+            .envs(self.got.lock().unwrap_or_else(PoisonError::into_inner).0.iter().map(|(k, v)| (k, v)))
             .envs(self.env.0.iter().map(|(k, v)| (k, v)))
             .env("PULUMI_AUTOMATION_API", "true")
             .process_group(0)
@@ -385,6 +394,8 @@ mod tests {
         let cli = Cli::new("/".into(), vec![("TOKEN".into(), "planted".into())]);
         let shown = format!("{cli:?}");
         assert!(shown.contains("TOKEN") && !shown.contains("planted"), "{shown}");
+        cli.set_access_token("planted".to_owned());
+        assert!(!format!("{cli:?}").contains("planted"));
         assert_eq!(cli.variable("TOKEN").as_deref(), Some("planted"));
     }
 }

@@ -1,6 +1,8 @@
 //! What tests share. A dev-dependency only: nothing here ships.
 #![allow(clippy::print_stderr, reason = "what a failing test saw goes to its output")]
 
+#[cfg(feature = "cloud")]
+pub mod cloud;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod sim;

@@ -6,6 +6,8 @@ use prost::Message as _;
 use prost_types::Any;
 use tonic::{Code, Status, codegen::Bytes};
 
+use crate::login::NoToken;
+
 /// Line breaks take three bytes in a header, which PKO's client may limit to 8 KiB one day.
 const LIMIT: usize = 2 * 1024;
 
@@ -34,6 +36,11 @@ pub(super) fn auto_error(what: &str, ended: &Ended, errors: &str) -> String {
 
 pub(super) fn cannot(what: &str, error: &Cannot) -> Status {
     Status::unknown(format!("{what} failed: {error}"))
+}
+
+pub(super) fn no_token(what: &str, error: &NoToken) -> Status {
+    let class = if matches!(error, NoToken::Unreachable { .. }) { Class::Other } else { Class::InvalidAccessToken };
+    known_kind(format!("{what} failed: {error}"), class)
 }
 
 /// Unknown, with a detail if the kind of failure has one.

@@ -16,11 +16,11 @@ use pko_proto::agent::{
     SetAllConfigRequest, SetAllConfigResult, StackSummary, UpRequest, UpResult, UpStream, WhoAmIRequest, WhoAmIResult,
     automation_service_server::AutomationService as Service, destroy_stream, preview_stream, refresh_stream, up_stream,
 };
-use pko_pulumi::{Call, Class, Ended, StackListed, classify, plan_config, selected_of_list};
+use pko_pulumi::{Call, Class, Ended, StackListed, classify, is_unauthorized, plan_config, selected_of_list};
 use tonic::{Request, Response, Status, async_trait};
 
 use self::{
-    errors::{auto_error, cannot, known_kind},
+    errors::{auto_error, cannot, known_kind, no_token},
     stream::{Kinds, Streaming},
 };
 use crate::{
@@ -48,6 +48,7 @@ impl AutomationService {
 
     async fn call(&self, call: &Call<'_>, stdin: Option<String>) -> Result<Ended, Status> {
         let _turn = self.turn.lock().await;
+        self.workspace().log_in().await.map_err(|error| no_token(call.name(), &error))?;
         self.workspace().cli.run(call, stdin).await.map_err(|error| cannot(call.name(), &error))
     }
 
@@ -108,7 +109,9 @@ impl Service for AutomationService {
         let ended = self.call(&Call::WhoAmI { json }, None).await?;
         if !ended.succeeded() {
             let text = auto_error("whoami failed: could not determine the user", &ended, "");
-            return Err(known_kind(text, classify(&ended.stderr)));
+            let unauthorized = is_unauthorized(&ended.stderr);
+            let class = if unauthorized { Class::InvalidAccessToken } else { classify(&ended.stderr) };
+            return Err(known_kind(text, class));
         }
         if !json {
             let user = ended.stdout.trim().to_owned();

@@ -20,6 +20,7 @@ use std::{
 use entry::{Entry, Wish};
 use jiff::Timestamp;
 use journal::{Journal, is_usable};
+use record::{End, Reason};
 pub(crate) use service::RunsService;
 use work::Work;
 
@@ -134,13 +135,7 @@ impl Registry {
         drop(book);
         let (run, workspace) = (Arc::clone(&entry), Arc::clone(&self.workspace));
         tokio::spawn(async move {
-            let end = match work {
-                Work::Init(init) => operate::end_of_init(&workspace, prepare::prepare(&run, &workspace, &init).await),
-                Work::Operate { kind, stack, options, remove } => {
-                    operate::operate(&run, &workspace, kind, &stack, options, remove).await
-                }
-            };
-            run.finish(end);
+            run.finish(carry_out(&run, &workspace, work).await);
         });
         Ok(entry)
     }
@@ -158,6 +153,23 @@ impl Registry {
         }
         active.is_some()
     }
+}
+
+async fn carry_out(run: &Entry, workspace: &Workspace, work: Work) -> End {
+    let usual = if matches!(work, Work::Init(_)) { Reason::InitializationFailed } else { Reason::UpdateFailed };
+    if let Err(no_token) = workspace.log_in().await {
+        return operate::end_of_init(workspace, Err(no_token.failure(usual)));
+    }
+    let end = match work {
+        Work::Init(init) => operate::end_of_init(workspace, prepare::prepare(run, workspace, &init).await),
+        Work::Operate { kind, stack, options, remove } => {
+            operate::operate(run, workspace, kind, &stack, options, remove).await
+        }
+    };
+    if end.failure.as_ref().is_some_and(|failure| failure.reason == Reason::InvalidAccessToken) {
+        workspace.log_out().await;
+    }
+    end
 }
 
 impl Book {

@@ -1,7 +1,7 @@
 //! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
 
 use pko_proto::runs::Phase;
-use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe};
+use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe, is_unauthorized};
 
 use super::{
     entry::{Entry, Wish},
@@ -133,6 +133,10 @@ async fn finish(
         None => return Err(interrupted("the agent was restarted during the run, and the CLI did not end it properly")),
     }
     entry.set_phase(Phase::Finishing);
+    if let Err(error) = workspace.log_in().await {
+        // The one that the run began with may still do.
+        tracing::warn!(%error, run = entry.start.run_id, "going on without a new access token");
+    }
     match kind {
         Kind::Up => findings.output_count = outputs::settle(entry, workspace, stack, summary).await,
         Kind::Destroy if remove => {
@@ -158,7 +162,8 @@ async fn finish(
 fn failure(entry: &Entry, summary: &Summary, ended: &Ended, text: String) -> Failure {
     let mut said: Vec<&str> = summary.errors().collect();
     said.push(&ended.stderr);
-    let class = classify(&said.join("\n"));
+    let said = said.join("\n");
+    let class = if is_unauthorized(&said) { Class::InvalidAccessToken } else { classify(&said) };
     let canceled = class == Class::Canceled || summary.result.as_deref() == Some("canceled");
     match (entry.wish(), class) {
         (Wish::Shutdown, _) => Failure::new(
@@ -191,7 +196,7 @@ fn end(workspace: &Workspace, outcome: Result<(), Failure>, findings: Findings) 
     }
 }
 
-/// The end of a run that was no operation.
+/// The end of a run in which there was no operation.
 pub(crate) fn end_of_init(workspace: &Workspace, outcome: Result<(), Failure>) -> End {
     end(workspace, outcome, Findings::default())
 }

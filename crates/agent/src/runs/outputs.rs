@@ -40,6 +40,7 @@ pub(crate) async fn all(entry: &Entry, workspace: &Workspace) -> Result<BTreeMap
         .map_err(|error| format!("reading the run's events for its outputs: {error}"))?;
     if needs_cli(&summary) {
         let stack = entry.start.stack.as_deref().unwrap_or_default();
+        workspace.log_in().await.map_err(|error| error.to_string())?;
         return ask(workspace, stack, &summary).await;
     }
     let plain = |value: &RawValue| Output { value: compact(value.get()), secret: false };

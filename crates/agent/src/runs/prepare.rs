@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pko_proto::runs::{Init, Phase, Stack};
-use pko_pulumi::{Call, ConfigStep, Ended, Wiring, describe, plan_config};
+use pko_pulumi::{Call, ConfigStep, Ended, Wiring, describe, is_unauthorized, plan_config};
 use serde_json::Value;
 
 use super::{
@@ -118,6 +118,7 @@ async fn call(
     if ended.succeeded() {
         return Ok(ended);
     }
+    let reason = if is_unauthorized(&ended.stderr) { Reason::InvalidAccessToken } else { reason };
     Err(wished(entry).unwrap_or_else(|| Failure::new(reason, describe(call.name(), std::iter::empty(), &ended))))
 }
 
