@@ -53,7 +53,7 @@ fn with_message(message: &str) -> Operation {
 
 #[tokio::test]
 async fn the_service_knows_whose_token_it_is() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, NOTHING).await;
     let who = rig.automation().await.who_am_i(agent::WhoAmIRequest {}).await.unwrap().into_inner();
     assert_eq!((who.user.as_str(), who.organizations), ("robot", vec!["robot".to_owned(), "acme".to_owned()]));
@@ -62,7 +62,7 @@ async fn the_service_knows_whose_token_it_is() {
 
 #[tokio::test]
 async fn init_creates_the_stack_and_the_service_encrypts_its_secrets() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, NOTHING).await;
     let run = rig.run("i", init(vec![Stack { config: vec![secret("token", "planted")], ..stack() }])).await;
     assert_eq!(run.failure, None);
@@ -80,7 +80,7 @@ async fn init_creates_the_stack_and_the_service_encrypts_its_secrets() {
 
 #[tokio::test]
 async fn up_gives_its_outputs_and_its_permalink_and_the_service_has_its_history() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let text = program("value: hello, secret: planted") + "  hidden: ${a.secretOutput}\n";
     let rig = serving(&cloud, &text).await;
     rig.init().await;
@@ -109,7 +109,7 @@ async fn up_gives_its_outputs_and_its_permalink_and_the_service_has_its_history(
 
 #[tokio::test]
 async fn a_failed_run_has_its_permalink_too() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x, failCreate: 'quota of 3 things exceeded'")).await;
     rig.init().await;
     let run = rig.run("u", up()).await;
@@ -121,7 +121,7 @@ async fn a_failed_run_has_its_permalink_too() {
 
 #[tokio::test]
 async fn preview_refresh_and_destroy_go_to_the_service_and_the_stack_goes_if_asked_to() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x")).await;
     rig.init().await;
     let run = rig.run("p", Operation::Preview(Preview { stack_name: "dev".to_owned(), options: None })).await;
@@ -142,7 +142,7 @@ async fn preview_refresh_and_destroy_go_to_the_service_and_the_stack_goes_if_ask
 
 #[tokio::test]
 async fn a_stack_is_named_with_its_organization_and_project_too() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, "name: shop\nruntime: yaml\noutputs: {n: 5}\n").await;
     let name = "acme/shop/prod".to_owned();
     let run = rig.run("i", init(vec![Stack { name: name.clone(), ..stack() }])).await;
@@ -155,7 +155,7 @@ async fn a_stack_is_named_with_its_organization_and_project_too() {
 
 #[tokio::test]
 async fn an_update_of_someone_else_is_a_conflict_and_is_left_alone() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, NOTHING).await;
     rig.init().await;
     let foreign = cloud.begin_foreign_update("acme/shop/dev");
@@ -170,7 +170,7 @@ async fn an_update_of_someone_else_is_a_conflict_and_is_left_alone() {
 
 #[tokio::test]
 async fn a_token_that_the_service_does_not_take_is_named() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let mut rig = rig_on(&cloud, NOTHING);
     rig.set_env("PULUMI_ACCESS_TOKEN", "pul-planted");
     rig.start_agent().await;
@@ -190,7 +190,7 @@ async fn a_token_that_the_service_does_not_take_is_named() {
 
 #[tokio::test]
 async fn a_token_that_is_revoked_between_two_runs_is_named() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, NOTHING).await;
     rig.init().await;
     cloud.revoke_tokens();
@@ -200,7 +200,7 @@ async fn a_token_that_is_revoked_between_two_runs_is_named() {
 
 #[tokio::test]
 async fn a_run_that_is_canceled_gracefully_gives_the_stack_back() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x, createSeconds: 60")).await;
     rig.init().await;
     let mut runs = rig.runs().await;
@@ -216,7 +216,7 @@ async fn a_run_that_is_canceled_gracefully_gives_the_stack_back() {
 
 #[tokio::test]
 async fn an_update_that_someone_cancels_on_the_service_ends_in_failure_and_says_so() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x, createSeconds: 5")).await;
     rig.init().await;
     let mut runs = rig.runs().await;
@@ -233,7 +233,7 @@ async fn an_update_that_someone_cancels_on_the_service_ends_in_failure_and_says_
 
 #[tokio::test]
 async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     cloud.define_environment(
         "base",
         json!({
@@ -266,17 +266,18 @@ async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
 
 #[tokio::test]
 async fn an_environment_that_does_not_exist_is_named() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, NOTHING).await;
     let run = rig.run("i", init(vec![Stack { environment: vec!["nowhere".to_owned()], ..stack() }])).await;
-    let failure = run.failure.unwrap();
-    assert_eq!(failure.reason, "InitializationFailed");
-    assert!(failure.message.contains("nowhere"), "{}", failure.message);
+    assert_eq!(run.failure, None, "the CLI adds what it does not know");
+    let failure = rig.run("u", up()).await.failure.unwrap();
+    assert_eq!(failure.reason, "UpdateFailed");
+    assert!(failure.message.contains("unknown environment \"nowhere\""), "{}", failure.message);
 }
 
 #[tokio::test]
 async fn a_service_that_fails_for_a_moment_fails_no_run() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x")).await;
     rig.init().await;
     cloud.fail_next(1, "GET /api/stacks/acme/shop/dev", 503);

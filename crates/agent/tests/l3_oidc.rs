@@ -28,7 +28,7 @@ fn project(rig: &Rig, subject: &str) {
 
 #[tokio::test]
 async fn the_identity_token_is_exchanged_once_while_the_access_token_lasts() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, SUBJECT).await;
     rig.init().await;
     assert_eq!(rig.run("u1", up()).await.failure, None);
@@ -52,7 +52,7 @@ async fn the_identity_token_is_exchanged_once_while_the_access_token_lasts() {
 
 #[tokio::test]
 async fn a_run_begins_with_a_new_access_token_when_half_of_the_olds_life_is_over() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     // Over at once, as far as the agent knows; the service is more patient.
     cloud.issue_tokens_for(Duration::ZERO);
     let rig = serving(&cloud, SUBJECT).await;
@@ -64,7 +64,7 @@ async fn a_run_begins_with_a_new_access_token_when_half_of_the_olds_life_is_over
 
 #[tokio::test]
 async fn a_token_file_that_was_replaced_is_read_again() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     cloud.issue_tokens_for(Duration::ZERO);
     let rig = serving(&cloud, SUBJECT).await;
     rig.init().await;
@@ -77,7 +77,7 @@ async fn a_token_file_that_was_replaced_is_read_again() {
 
 #[tokio::test]
 async fn an_access_token_that_is_revoked_is_not_used_for_another_run() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, SUBJECT).await;
     rig.init().await;
     cloud.revoke_tokens();
@@ -89,7 +89,7 @@ async fn an_access_token_that_is_revoked_is_not_used_for_another_run() {
 
 #[tokio::test]
 async fn a_refusal_is_told_with_its_remedy() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     cloud.refuse_subject(SUBJECT);
     let rig = serving(&cloud, SUBJECT).await;
     let failure = rig.run("i", init(vec![stack()])).await.failure.unwrap();
@@ -106,7 +106,7 @@ async fn a_refusal_is_told_with_its_remedy() {
 
 #[tokio::test]
 async fn a_token_that_is_not_there_is_told_and_tried_again_when_it_is() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = serving(&cloud, SUBJECT).await;
     fs::remove_file(rig.path("token")).unwrap();
     let failure = rig.run("i1", init(vec![stack()])).await.failure.unwrap();
@@ -118,7 +118,7 @@ async fn a_token_that_is_not_there_is_told_and_tried_again_when_it_is() {
 
 #[tokio::test]
 async fn a_service_that_fails_for_a_moment_is_asked_again() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     cloud.fail_next(2, "POST /api/oauth/token", 503);
     let rig = serving(&cloud, SUBJECT).await;
     rig.init().await;
@@ -127,7 +127,7 @@ async fn a_service_that_fails_for_a_moment_is_asked_again() {
 
 #[tokio::test]
 async fn an_access_token_that_is_given_is_used_instead() {
-    let cloud = Cloud::start().await;
+    let cloud = Cloud::start();
     let rig = {
         let mut rig = Rig::new(NOTHING);
         rig.set_env("PULUMI_BACKEND_URL", &cloud.url());

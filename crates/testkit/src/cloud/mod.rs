@@ -13,20 +13,18 @@ mod state;
 mod updates;
 
 use std::{
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde_json::Value;
-use tokio::{net::TcpListener, task::JoinHandle};
 
+use self::state::{Fault, State};
 pub use self::{
-    exchange::Exchange,
-    exchange::identity_token,
+    exchange::{Exchange, identity_token},
     state::{Status, Update},
 };
-use self::{state::Fault, state::State};
 
 /// The organization that everyone here belongs to.
 pub const ORGANIZATION: &str = "acme";
@@ -37,27 +35,20 @@ pub const TOKEN: &str = "pul-0000000000000000000000000000000000000001";
 pub struct Cloud {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
-    server: JoinHandle<()>,
-}
-
-impl Drop for Cloud {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
+    _server: server::Running,
 }
 
 impl Cloud {
-    pub async fn start() -> Self {
-        Self::start_on("127.0.0.1:0").await
+    pub fn start() -> Self {
+        Self::start_on("127.0.0.1:0")
     }
 
     /// Listens at a given address, for those who come from elsewhere.
-    pub async fn start_on(address: &str) -> Self {
-        let listener = TcpListener::bind(address).await.expect("the address is free");
+    pub fn start_on(address: &str) -> Self {
+        let listener = TcpListener::bind(address).expect("the address is free");
         let address = listener.local_addr().expect("a listener has an address");
         let state = Arc::new(Mutex::new(State::default()));
-        let server = tokio::spawn(server::serve(listener, Arc::clone(&state)));
-        Self { address, state, server }
+        Self { address, _server: server::Running::start(listener, Arc::clone(&state)), state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

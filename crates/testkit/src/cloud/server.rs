@@ -2,7 +2,9 @@
 
 use std::{
     convert::Infallible,
+    net,
     sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
 use http_body_util::{BodyExt as _, Full};
@@ -15,7 +17,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime, sync::oneshot};
 
 use super::{
     request::{Answer, Asked, Problem},
@@ -23,7 +25,31 @@ use super::{
     state::State,
 };
 
-pub(super) async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+/// A server on a thread of its own, so that a test may wait for a process without keeping it from its answers. It ends
+/// with this value.
+#[derive(Debug)]
+pub(super) struct Running {
+    _stop: oneshot::Sender<()>,
+}
+
+impl Running {
+    pub(super) fn start(listener: net::TcpListener, state: Arc<Mutex<State>>) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let runtime = runtime::Builder::new_current_thread().enable_io().build().expect("a runtime can be built");
+        listener.set_nonblocking(true).expect("a listener can be made not to block");
+        thread::spawn(move || {
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).expect("a listener can be taken over");
+                tokio::spawn(serve(listener, state));
+                // Nothing is ever sent: the other side is dropped.
+                let _ = stopped.await;
+            });
+        });
+        Self { _stop: stop }
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let state = Arc::clone(&state);
         tokio::spawn(async move {
