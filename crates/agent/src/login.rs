@@ -224,7 +224,8 @@ impl Wanted {
                     }
                     let said = format!("{status}{}", explanation(&body).replace(&identity, "[token]"));
                     if !http::is_transient(status) {
-                        let whose = if self.scope.is_empty() { "the organization".to_owned() } else { self.scope.clone() };
+                        let whose =
+                            if self.scope.is_empty() { "the organization".to_owned() } else { self.scope.clone() };
                         return Err(NoToken::Refused { url: http::shown(&url), file: self.file.clone(), whose, said });
                     }
                     said
@@ -307,7 +308,10 @@ mod tests {
 
     #[test]
     fn what_the_service_says_is_told_and_nothing_else_of_its_answer() {
-        assert_eq!(explanation(br#"{"error":"invalid_grant","error_description":"too old"}"#), ": invalid_grant: too old");
+        assert_eq!(
+            explanation(br#"{"error":"invalid_grant","error_description":"too old"}"#),
+            ": invalid_grant: too old"
+        );
         assert_eq!(explanation(br#"{"code":401,"message":"Unauthorized"}"#), ": Unauthorized");
         assert_eq!(explanation(b"<html>"), "");
     }

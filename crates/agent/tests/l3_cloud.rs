@@ -11,7 +11,7 @@ use pko_proto::{
 use pko_testkit::cloud::{Cloud, Status, TOKEN};
 use prost::Message as _;
 use serde_json::json;
-use support::{Rig, cancel, follow, init, program, reason, stack, start, up};
+use support::{Rig, cancel, follow, init, program, reason, stack, start, until, up};
 
 const NOTHING: &str = "name: shop\nruntime: yaml\n";
 
@@ -120,6 +120,21 @@ async fn a_failed_run_has_its_permalink_too() {
 }
 
 #[tokio::test]
+async fn a_run_that_outlives_its_agent_keeps_its_permalink() {
+    let cloud = Cloud::start();
+    let mut rig = serving(&cloud, &program("value: x, createSeconds: 5")).await;
+    rig.init().await;
+    start(&mut rig.runs().await, "u", up()).await.unwrap();
+    rig.until_in_ledger("create-started").await;
+    until("the permalink is in the journal", || async { rig.journal().contains("/updates/1").then_some(()) }).await;
+    rig.kill_agent();
+    rig.start_agent().await;
+    let (run, _) = follow(&mut rig.runs().await, "u").await;
+    assert_eq!(run.failure, None);
+    assert_eq!(run.permalink, "http://console.test/acme/shop/dev/updates/1");
+}
+
+#[tokio::test]
 async fn preview_refresh_and_destroy_go_to_the_service_and_the_stack_goes_if_asked_to() {
     let cloud = Cloud::start();
     let rig = serving(&cloud, &program("value: x")).await;
@@ -161,7 +176,11 @@ async fn an_update_of_someone_else_is_a_conflict_and_is_left_alone() {
     let foreign = cloud.begin_foreign_update("acme/shop/dev");
     let failure = rig.run("u", up()).await.failure.unwrap();
     assert_eq!(failure.reason, "UpdateConflict");
-    assert!(failure.message.contains("[409] Conflict: Another update is currently in progress."), "{}", failure.message);
+    assert!(
+        failure.message.contains("[409] Conflict: Another update is currently in progress."),
+        "{}",
+        failure.message
+    );
     assert_eq!(cloud.active_update("acme/shop/dev").unwrap().id, foreign);
     let preview = rig.run("p", Operation::Preview(Preview { stack_name: "dev".to_owned(), options: None })).await;
     assert_eq!(preview.failure, None, "a preview keeps nobody from anything");
@@ -227,8 +246,13 @@ async fn an_update_that_someone_cancels_on_the_service_ends_in_failure_and_says_
     assert_eq!(cloud.updates()[0].status, Status::Canceled);
     let (run, _) = follow(&mut runs, "u").await;
     let failure = run.failure.unwrap();
-    assert!(failure.message.contains("The Update has already completed"), "{failure:?}");
-    assert_eq!(failure.reason, "Canceled", "{failure:?}");
+    // The CLI learns of it when it reports next, and what it made until then is there.
+    assert_eq!((failure.reason.as_str(), rig.things()), ("UpdateFailed", 1));
+    for words in ["someone ended this update on the service", "[409] Conflict: The Update has already completed"] {
+        assert!(failure.message.contains(words), "{words} in {}", failure.message);
+    }
+    assert_eq!(run.permalink, "http://console.test/acme/shop/dev/updates/1");
+    assert_eq!(cloud.updates()[0].status, Status::Canceled);
 }
 
 #[tokio::test]

@@ -24,6 +24,6 @@ pub use failure::{Class, classify, describe, shorten};
 pub use operation::{Kind, Operation, Options};
 pub use outputs::{Output, compact, is_secret, outputs_of_cli};
 pub use process::{Cannot, Cli, Ended, Identity, Running, Wiring};
-pub use project::{NoProject, Project};
+pub use project::{NoProject, Project, stack_file};
 pub use stacks::{StackListed, selected_of_list};
 pub use version::{BadVersion, ENVIRONMENTS, JSON_CONFIG, Version};

@@ -133,7 +133,12 @@ impl Ended {
 impl Cli {
     /// `env` is for the CLI only and wins over the agent's own variables.
     pub fn new(directory: PathBuf, env: Vec<(String, String)>) -> Self {
-        Self { program: "pulumi".into(), directory, env: Arc::new(Env(env)), got: Arc::new(Mutex::new(Env(Vec::new()))) }
+        Self {
+            program: "pulumi".into(),
+            directory,
+            env: Arc::new(Env(env)),
+            got: Arc::new(Mutex::new(Env(Vec::new()))),
+        }
     }
 
     /// The access token of all calls from now on.
@@ -236,6 +241,12 @@ impl Running {
     /// Whether it is nobody's child here, so that its exit status will not be known.
     pub fn is_adopted(&self) -> bool {
         self.child.is_none()
+    }
+
+    /// Where to look at it on the service, as soon as the CLI has said so.
+    pub fn permalink(&self) -> Option<String> {
+        let kept = self.stdout.as_ref()?.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.permalink().map(str::to_owned)
     }
 
     /// Asks it once to wind down. The CLI tells its plugins itself.

@@ -30,12 +30,6 @@ pub enum NoProject {
 }
 
 impl Project {
-    /// The file of a stack, below the project's directory.
-    pub fn stack_file(&self, stack: &str) -> PathBuf {
-        let name = stack.rsplit('/').next().unwrap_or(stack);
-        Path::new(self.stack_config_dir.as_deref().unwrap_or("")).join(format!("Pulumi.{name}.yaml"))
-    }
-
     /// Reads the project file in a directory; those above it are not searched.
     pub fn load(directory: &Path) -> Result<Self, NoProject> {
         for file in FILES.map(|f| directory.join(f)) {
@@ -74,6 +68,18 @@ impl Project {
             installs: !(plain_yaml && needs_nothing(&fields)),
         })
     }
+}
+
+/// Where the CLI keeps the settings of a stack: beside the project file or where that says, and of its form. Nothing, if
+/// there is no project.
+pub fn stack_file(directory: &Path, stack: &str) -> Option<PathBuf> {
+    let files = FILES.map(|file| directory.join(file));
+    let (project, text) = files.iter().find_map(|file| Some((file, fs::read_to_string(file).ok()?)))?;
+    let fields: Map<String, Value> = serde_saphyr::from_str(&text).ok()?;
+    let elsewhere = fields.get("stackConfigDir").and_then(Value::as_str).unwrap_or_default();
+    let name = stack.rsplit('/').next().unwrap_or(stack);
+    let form = project.extension()?.to_str()?;
+    Some(directory.join(elsewhere).join(format!("Pulumi.{name}.{form}")))
 }
 
 /// Top-level fields under which a YAML program cannot ask for a plugin or a package, or only where `asks` looks.
@@ -153,7 +159,7 @@ mod tests {
     fn name_and_runtime_are_read_in_either_form() {
         let project = Project::parse("name: shop\nruntime:\n  name: nodejs\n  options: {a: 1}\n", false).unwrap();
         assert_eq!((project.name.as_str(), project.runtime.as_str(), project.installs), ("shop", "nodejs", true));
-        assert_eq!((project.stack_file("org/shop/dev"), project.backend), ("Pulumi.dev.yaml".into(), None));
+        assert_eq!((project.stack_config_dir, project.backend), (None, None));
         assert_eq!(Project::parse("{\"name\": \"a\", \"runtime\": \"go\"}", false).unwrap().runtime, "go");
         for (text, error) in [("runtime: go", "'name'"), ("name: a", "'runtime'"), ("name: a\nruntime: {}", "no name")]
         {
@@ -166,9 +172,20 @@ mod tests {
         let text = "name: a\nruntime: go\nbackend: {url: 'file:///x'}\nstackConfigDir: stacks\n";
         let project = Project::parse(text, false).unwrap();
         assert_eq!(project.backend.as_deref(), Some("file:///x"));
-        assert_eq!(project.stack_file("dev"), Path::new("stacks/Pulumi.dev.yaml"));
+        assert_eq!(project.stack_config_dir.as_deref(), Some("stacks"));
         let declared = Project::parse("name: a\nruntime: go\nconfig: {who: {type: string}}\n", false).unwrap();
         assert_eq!(declared.stack_config_dir, None, "these are declarations of configuration");
+    }
+
+    #[test]
+    fn the_settings_of_a_stack_are_where_the_project_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = || stack_file(dir.path(), "acme/shop/dev");
+        assert_eq!(file(), None);
+        fs::write(dir.path().join("Pulumi.json"), r#"{"name": "shop"}"#).unwrap();
+        assert_eq!(file(), Some(dir.path().join("Pulumi.dev.json")));
+        fs::write(dir.path().join("Pulumi.yaml"), "name: shop\nstackConfigDir: settings\n").unwrap();
+        assert_eq!(file(), Some(dir.path().join("settings/Pulumi.dev.yaml")));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::record::{End, Start};
 const START: &str = "start.json";
 const PROCESS: &str = "process.json";
 const EVENTS: &str = "events";
+const PERMALINK: &str = "permalink.json";
 const END: &str = "end.json";
 /// The longest name of a file on common file systems is 255 bytes.
 const LONGEST_NAME: usize = 200;
@@ -112,6 +113,14 @@ impl Page {
         self.write(PROCESS, &process)
     }
 
+    pub(crate) fn note_permalink(&self, permalink: &str) -> io::Result<()> {
+        self.write(PERMALINK, &permalink)
+    }
+
+    pub(crate) fn permalink(&self) -> Option<String> {
+        self.directory.join(PERMALINK).exists().then(|| self.read(PERMALINK))?
+    }
+
     pub(crate) fn end(&self, end: &End) -> io::Result<()> {
         self.write(END, end)
     }
@@ -168,6 +177,9 @@ mod tests {
         journal.begin(&start("later", 20)).unwrap();
         let page = journal.begin(&start("../earlier", 10)).unwrap();
         page.note_process(Identity { pid: 7, start_ticks: 8 }).unwrap();
+        assert_eq!(page.permalink(), None);
+        page.note_permalink("https://console/1").unwrap();
+        assert_eq!(page.permalink().as_deref(), Some("https://console/1"));
         let end = End {
             time: jiff::Timestamp::from_second(30).unwrap(),
             failure: Some(Failure::new(Reason::Canceled, "asked for")),

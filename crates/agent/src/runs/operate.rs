@@ -1,7 +1,9 @@
 //! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
 
 use pko_proto::runs::Phase;
-use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe, is_unauthorized};
+use pko_pulumi::{
+    Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe, is_unauthorized,
+};
 
 use super::{
     entry::{Entry, Wish},
@@ -10,6 +12,9 @@ use super::{
     supervise::{Following, supervise},
 };
 use crate::workspace::Workspace;
+
+/// What the service says to the CLI of an update that is no longer its own.
+const ENDED_ELSEWHERE: &str = "Conflict: The Update has already completed";
 
 /// What is known of an operation besides how it went.
 #[derive(Default)]
@@ -94,6 +99,7 @@ pub(crate) fn conclude(entry: &Entry, workspace: &Workspace) -> End {
         findings.output_count = outputs::count(&summary);
     }
     findings.summary = summary;
+    findings.permalink = entry.page.permalink();
     end(workspace, outcome, findings)
 }
 
@@ -120,7 +126,7 @@ async fn finish(
     findings.summary = following.summary;
     let summary = &findings.summary;
     let ended = ended.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
-    findings.permalink.clone_from(&ended.permalink);
+    findings.permalink = ended.permalink.clone().or_else(|| entry.page.permalink());
     entry.keep_last_words(Some(ended.clone()));
     // Nobody learns the exit status of a process that is not a child; its events tell.
     let succeeded = if adopted { summary.succeeded() } else { Some(ended.succeeded()) };
@@ -173,6 +179,13 @@ fn failure(entry: &Entry, summary: &Summary, ended: &Ended, text: String) -> Fai
         (Wish::Graceful | Wish::Forced, _) => Failure::new(Reason::Canceled, format!("the run was canceled\n{text}")),
         _ if canceled => Failure::new(Reason::Canceled, text),
         (_, Class::Conflict) => Failure::new(Reason::UpdateConflict, text),
+        _ if said.contains(ENDED_ELSEWHERE) => Failure::new(
+            Reason::UpdateFailed,
+            format!(
+                "someone ended this update on the service, perhaps with `pulumi cancel`; what was changed since then is \
+                 not in the stack's state\n{text}"
+            ),
+        ),
         (_, Class::InvalidAccessToken) => Failure::new(Reason::InvalidAccessToken, text),
         _ => Failure::new(Reason::UpdateFailed, text),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pko_proto::runs::{Init, Phase, Stack};
-use pko_pulumi::{Call, ConfigStep, Ended, Wiring, describe, is_unauthorized, plan_config};
+use pko_pulumi::{Call, ConfigStep, Ended, Wiring, describe, is_unauthorized, plan_config, stack_file};
 use serde_json::Value;
 
 use super::{
@@ -89,9 +89,8 @@ pub(crate) fn missing_environments(workspace: &Workspace, stack: &str, wanted: &
     if wanted.is_empty() {
         return Vec::new();
     }
-    let Ok(project) = workspace.project() else { return wanted.to_vec() };
-    let file = workspace.cli.directory().join(project.stack_file(stack));
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let file = stack_file(workspace.cli.directory(), stack);
+    let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let settings: Value = serde_saphyr::from_str(&text).unwrap_or_default();
     let imports = settings.get("environment").map(|e| e.get("imports").unwrap_or(e)).and_then(Value::as_array);
     let mut known: BTreeSet<&str> = imports.into_iter().flatten().filter_map(Value::as_str).collect();

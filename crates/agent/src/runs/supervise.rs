@@ -37,6 +37,13 @@ impl Following {
     }
 }
 
+/// For the next agent, which comes too late to read it.
+fn note_permalink(entry: &Entry, permalink: Option<&str>) {
+    if let Some(Err(error)) = permalink.map(|link| entry.page.note_permalink(link)) {
+        tracing::warn!(%error, run = entry.start.run_id, "the permalink could not be noted in the journal");
+    }
+}
+
 pub(crate) async fn supervise(
     entry: &Entry,
     mut running: Running,
@@ -45,6 +52,7 @@ pub(crate) async fn supervise(
     let mut wishes = entry.wishes();
     let mut interrupted = false;
     let mut kill_at: Option<Instant> = None;
+    let mut permalink = None;
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -68,6 +76,10 @@ pub(crate) async fn supervise(
             _ = ticks.tick(), if following.is_some() => {
                 if let Some(following) = &mut following {
                     following.look(entry);
+                }
+                if permalink.is_none() {
+                    permalink = running.permalink();
+                    note_permalink(entry, permalink.as_deref());
                 }
             }
             _ = wishes.changed() => {}

@@ -31,8 +31,7 @@ pub(super) fn answer(state: &mut State, asked: &Asked, method: &str, what: &[&st
 
 fn evaluate(state: &State, asked: &Asked) -> Answer {
     let text = String::from_utf8_lossy(&asked.body);
-    let definition: Value =
-        serde_saphyr::from_str(&text).map_err(|error| Problem::bad_request(&error.to_string()))?;
+    let definition: Value = serde_saphyr::from_str(&text).map_err(|error| Problem::bad_request(&error.to_string()))?;
     let mut values = Value::Object(Map::new());
     for import in definition["imports"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let imported = state.environments.get(&full_name(import)).ok_or_else(|| Problem {
