@@ -188,6 +188,21 @@ async fn an_update_of_someone_else_is_a_conflict_and_is_left_alone() {
 }
 
 #[tokio::test]
+async fn someone_else_is_kept_from_the_stack_while_a_run_updates_it() {
+    let cloud = Cloud::start();
+    let rig = serving(&cloud, &program("value: x, createSeconds: 5")).await;
+    rig.init().await;
+    let mut runs = rig.runs().await;
+    start(&mut runs, "u", up()).await.unwrap();
+    rig.until_in_ledger("create-started").await;
+    let second = pulumi(&rig, &["refresh", "--yes", "--skip-preview", "--non-interactive", "--stack", "dev"]);
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("[409] Conflict: Another update is currently in progress."), "{said}");
+    let (run, _) = follow(&mut runs, "u").await;
+    assert_eq!(run.failure, None);
+}
+
+#[tokio::test]
 async fn a_token_that_the_service_does_not_take_is_named() {
     let cloud = Cloud::start();
     let mut rig = rig_on(&cloud, NOTHING);
@@ -258,17 +273,19 @@ async fn an_update_that_someone_cancels_on_the_service_ends_in_failure_and_says_
 #[tokio::test]
 async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
     let cloud = Cloud::start();
+    let text = program("value: x")
+        + "  said: ${greeting}\n  hidden: ${password}\n  size: ${size}\nconfig:\n  greeting: {type: string}\n  \
+           password: {type: string}\n  size: {type: integer}\n";
+    let rig = serving(&cloud, &text).await;
+    let elsewhere = rig.path("elsewhere");
     cloud.define_environment(
         "base",
         json!({
             "pulumiConfig": {"shop:greeting": "hello", "shop:password": {"fn::secret": "planted"}},
-            "environmentVariables": {"PKOTEST_CLOUD": "/overridden"},
+            "environmentVariables": {"PKOTEST_CLOUD": elsewhere},
         }),
     );
     cloud.define_environment("shop/prod", json!({"pulumiConfig": {"shop:size": 3}}));
-    let text = "name: shop\nruntime: yaml\nconfig:\n  greeting: {type: string}\n  password: {type: string}\n  \
-                size: {type: integer}\noutputs:\n  said: ${greeting}\n  hidden: ${password}\n  size: ${size}\n";
-    let rig = serving(&cloud, text).await;
     let environment = vec!["base".to_owned(), "shop/prod".to_owned()];
     // The program's own file names one of them already.
     std::fs::write(rig.path("share/source/Pulumi.dev.yaml"), "environment:\n  - base\n").unwrap();
@@ -283,8 +300,15 @@ async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
     start(&mut runs, "u", up()).await.unwrap();
     let (run, outputs) = follow(&mut runs, "u").await;
     assert_eq!(run.failure, None);
-    let expected = [("hidden", "\"planted\"", true), ("said", "\"hello\"", false), ("size", "3", false)];
+    let expected = [
+        ("hidden", "\"planted\"", true),
+        ("plain", "\"x\"", false),
+        ("said", "\"hello\"", false),
+        ("size", "3", false),
+    ];
     assert_eq!(shown(outputs), expected.map(|(n, v, s)| (n.to_owned(), v.to_owned(), s)));
+    let made = std::fs::read_dir(elsewhere.join("things")).unwrap().count();
+    assert_eq!((made, rig.things()), (1, 0), "the provider has the environment's variables");
     assert!(!rig.log().contains("planted") && !rig.journal().contains("planted"));
 }
 

@@ -126,6 +126,43 @@ async fn a_service_that_fails_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_service_that_cannot_be_reached_is_told_and_is_no_matter_of_tokens() {
+    let mut rig = Rig::new(NOTHING);
+    // Port 1 of this machine is closed.
+    rig.set_env("PULUMI_BACKEND_URL", "http://127.0.0.1:1");
+    rig.set_env("PULUMI_OIDC_TOKEN_FILE", &rig.path("token").display().to_string());
+    project(&rig, SUBJECT);
+    rig.start_agent().await;
+    let failure = rig.run("i", init(vec![stack()])).await.failure.unwrap();
+    assert_eq!(failure.reason, "InitializationFailed");
+    for words in ["http://127.0.0.1:1/api/oauth/token", "refused"] {
+        assert!(failure.message.contains(words), "{words} in {}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_a_team_is_asked_for_as_such_and_in_time() {
+    let cloud = Cloud::start();
+    let mut rig = Rig::new(NOTHING);
+    let file = rig.path("token").display().to_string();
+    for (name, value) in [
+        ("PULUMI_BACKEND_URL", cloud.url().as_str()),
+        ("PULUMI_OIDC_TOKEN_FILE", &file),
+        ("PULUMI_OIDC_ORG", "acme"),
+        ("PULUMI_OIDC_TEAM", "platform"),
+        ("PULUMI_OIDC_EXPIRATION", "1h30m"),
+    ] {
+        rig.set_env(name, value);
+    }
+    project(&rig, SUBJECT);
+    rig.start_agent().await;
+    rig.init().await;
+    let [asked] = cloud.exchanges().try_into().unwrap();
+    assert_eq!(asked.token_type, "urn:pulumi:token-type:access_token:team");
+    assert_eq!((asked.scope.as_str(), asked.expiration.as_str()), ("team:platform", "5400"));
+}
+
+#[tokio::test]
 async fn an_access_token_that_is_given_is_used_instead() {
     let cloud = Cloud::start();
     let rig = {
