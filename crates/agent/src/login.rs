@@ -252,9 +252,12 @@ fn organization_of(identity: &str) -> Option<String> {
 /// Why the service says no, in either of the forms that it may have, behind a colon.
 fn explanation(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let words: Vec<&str> =
-        ["error", "error_description", "message"].iter().filter_map(|field| body[field].as_str()).collect();
-    words.iter().map(|word| format!(": {}", word.chars().take(300).collect::<String>())).collect()
+    let mut text = String::new();
+    for word in ["error", "error_description", "message"].iter().filter_map(|field| body[field].as_str()) {
+        text.push_str(": ");
+        text.extend(word.chars().take(300));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn of_stack(state: &mut State, asked: &Asked, method: &str, name: &str, what: &[
         return Err(Problem::not_found(&format!("Stack '{name}'")));
     }
     match (method, what) {
-        ("GET", []) => stacks::get(state, name),
+        ("GET", []) => Ok(stacks::get(state, name)),
         ("DELETE", []) => stacks::delete(state, asked, name),
         ("PATCH", ["tags"]) => stacks::set_tags(state, asked, name),
         ("GET", ["export", ..]) => Ok(state.stacks[name].deployment.clone()),

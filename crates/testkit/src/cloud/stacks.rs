@@ -45,7 +45,7 @@ pub(super) fn create(state: &mut State, asked: &Asked, org: &str, project: &str)
     Ok(json!({}))
 }
 
-pub(super) fn get(state: &State, full: &str) -> Answer {
+pub(super) fn get(state: &State, full: &str) -> Value {
     let stack = &state.stacks[full];
     let [org, project, name] = parts(full);
     let mut answer = json!({
@@ -61,7 +61,7 @@ pub(super) fn get(state: &State, full: &str) -> Answer {
     if let Some(active) = state.active(full) {
         answer["currentOperation"] = json!({"kind": active.kind, "author": "robot", "started": active.started});
     }
-    Ok(answer)
+    answer
 }
 
 pub(super) fn delete(state: &mut State, asked: &Asked, full: &str) -> Answer {
