@@ -1,5 +1,7 @@
 //! Runs on Pulumi Cloud: the real agent and the real CLI, with a service that speaks its protocol.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 mod support;
 
 use std::process::Output;

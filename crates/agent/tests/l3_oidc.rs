@@ -1,5 +1,7 @@
 //! Access tokens that the agent gets for the pod's identity token, with the real CLI and a service that exchanges them.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 mod support;
 
 use std::{fs, time::Duration};
