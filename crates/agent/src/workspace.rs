@@ -4,7 +4,10 @@ use std::{path::PathBuf, sync::Mutex, sync::PoisonError};
 
 use pko_pulumi::{BadVersion, Call, Cli, Kind, NoProject, Operation, Options, Project, Version, describe};
 
-use crate::login::{Login, NoToken};
+use crate::{
+    login::{Login, NoToken},
+    runs::known_secrets::KnownSecrets,
+};
 
 /// Who runs the CLI, as Pulumi's history shows it.
 const AGENT: &str = concat!("pulumi-kubernetes-operator/v", env!("CARGO_PKG_VERSION"));
@@ -12,6 +15,7 @@ const AGENT: &str = concat!("pulumi-kubernetes-operator/v", env!("CARGO_PKG_VERS
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) cli: Cli,
+    pub(crate) secrets: KnownSecrets,
     log_level: u32,
     version: Mutex<Option<String>>,
     login: Login,
@@ -28,7 +32,13 @@ pub(crate) enum NoVersion {
 impl Workspace {
     /// `env` is for the CLI, beyond the agent's own variables.
     pub(crate) fn new(directory: PathBuf, env: Vec<(String, String)>, log_level: u32) -> Self {
-        Self { cli: Cli::new(directory, env), log_level, version: Mutex::new(None), login: Login::default() }
+        Self {
+            cli: Cli::new(directory, env),
+            secrets: KnownSecrets::default(),
+            log_level,
+            version: Mutex::new(None),
+            login: Login::default(),
+        }
     }
 
     /// Before anything that needs the backend: sees to an access token, if that is up to the agent.

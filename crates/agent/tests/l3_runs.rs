@@ -69,14 +69,22 @@ async fn a_stack_that_must_exist_is_not_created() {
 }
 
 #[tokio::test]
-async fn a_cli_that_is_too_old_for_structured_configuration_is_named() {
-    let mut rig = Rig::new("name: shop\nruntime: yaml\n");
-    rig.write_script("pulumi", "echo v3.197.0");
-    rig.start_agent().await;
+async fn a_cli_that_is_too_old_for_what_it_is_to_do_is_named() {
     let structured = Stack { config: vec![item("k", &json!(5), false)], ..stack() };
-    let failure = rig.run("i", init(vec![structured])).await.failure.unwrap();
-    assert_eq!(failure.reason, "IncompatibleConfiguration");
-    assert_eq!(failure.message, "Pulumi CLI version 3.197.0 does not support JSON configuration, require >= v3.202.0");
+    let environments = Stack { environment: vec!["e".to_owned()], ..stack() };
+    for (version, program, stack, words) in [
+        ("v3.197.0", "", structured, "does not support JSON configuration, require >= v3.202.0"),
+        ("v3.94.0", "", environments, "does not support environments, require >= v3.95.0"),
+        ("v3.90.1", "packages: {a: b}\n", stack(), "does not support `pulumi install`, require >= v3.91.0"),
+        ("v2.9.0", "", stack(), "is none that the agent can drive, require 3.x"),
+    ] {
+        let mut rig = Rig::new(&format!("name: shop\nruntime: yaml\n{program}"));
+        rig.write_script("pulumi", &format!("echo {version}"));
+        rig.start_agent().await;
+        let failure = rig.run("i", init(vec![stack])).await.failure.unwrap();
+        assert_eq!((failure.reason.as_str(), failure.retryable), ("IncompatibleConfiguration", false));
+        assert_eq!(failure.message, format!("Pulumi CLI version {} {words}", version.trim_start_matches('v')));
+    }
 }
 
 #[tokio::test]
@@ -231,7 +239,7 @@ async fn a_failing_resource_gives_the_providers_own_words() {
     rig.init().await;
     let run = rig.run("u", up()).await;
     let failure = run.failure.clone().unwrap();
-    assert_eq!(failure.reason, "UpdateFailed");
+    assert_eq!(failure.reason, "ProviderFailed");
     assert!(failure.message.contains("quota of 3 things exceeded"), "{}", failure.message);
     assert!(failure.message.contains("pkotest:index:Thing (a)"), "{}", failure.message);
     assert_eq!(run.state(), State::Failed);
@@ -280,10 +288,10 @@ async fn preview_and_refresh_change_nothing() {
 async fn a_cli_that_says_nothing_still_fails_with_a_sentence() {
     let rig = Rig::serving("name: shop\nruntime: yaml\n").await;
     rig.init().await;
-    rig.write_script("pulumi", "exit 3");
+    rig.write_script("pulumi", "exit 5");
     let failure = rig.run("u", up()).await.failure.unwrap();
     assert_eq!(failure.reason, "UpdateFailed");
-    assert_eq!(failure.message, "pulumi up failed without saying why: exit status 3");
+    assert_eq!(failure.message, "pulumi up failed without saying why: exit status 5");
 }
 
 #[tokio::test]

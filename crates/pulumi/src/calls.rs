@@ -46,9 +46,10 @@ pub enum Call<'a> {
         stack: &'a str,
         document: &'a str,
     },
-    /// Sets one secret value, which is read from standard input.
-    SetSecretConfig {
+    /// Sets one text, which is read from standard input.
+    SetOneConfig {
         stack: &'a str,
+        secret: bool,
         path: bool,
         key: &'a str,
     },
@@ -99,8 +100,9 @@ impl Call<'_> {
             Self::SetJsonConfig { stack, document } => {
                 words(&["config", "set-all", "--stack", stack, "--json", document])
             }
-            Self::SetSecretConfig { stack, path, key } => {
-                let mut args = words(&["config", "set", "--stack", stack, "--secret"]);
+            Self::SetOneConfig { stack, secret, path, key } => {
+                let kind = if *secret { "--secret" } else { "--plaintext" };
+                let mut args = words(&["config", "set", "--stack", stack, kind]);
                 args.extend(path.then(|| "--path".to_owned()));
                 // A key that looks like a flag is none.
                 args.extend(words(&["--", key]));
@@ -131,7 +133,7 @@ impl Call<'_> {
             Self::RemoveStack { .. } => "pulumi stack rm",
             Self::Outputs { .. } => "pulumi stack output",
             Self::SetConfig { .. } | Self::SetJsonConfig { .. } => "pulumi config set-all",
-            Self::SetSecretConfig { .. } => "pulumi config set --secret",
+            Self::SetOneConfig { .. } => "pulumi config set",
             Self::AddEnvironments { .. } => "pulumi config env add",
             Self::Operate(operation) => match operation.kind {
                 crate::Kind::Preview => "pulumi preview",
@@ -153,6 +155,11 @@ impl Call<'_> {
 
 fn provider(name: &str) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { vec!["--secrets-provider".to_owned(), name.to_owned()] }
+}
+
+/// Whether `pair` can put a key before a value so that the CLI gets it back.
+pub(crate) fn is_pair(key: &str) -> bool {
+    !(key.contains('"') && key.contains("'=")) || !(key.contains('=') || key.starts_with(['"', '\'']))
 }
 
 /// The CLI splits at the first `=`, unless the key is in quotes; there is no way to escape a quote in it.
@@ -231,7 +238,7 @@ mod tests {
     #[test]
     fn a_secret_value_has_no_place_in_the_arguments() {
         assert_eq!(
-            line(Call::SetSecretConfig { stack: "dev", path: true, key: "p:a.b" }),
+            line(Call::SetOneConfig { stack: "dev", secret: true, path: true, key: "p:a.b" }),
             "--non-interactive config set --stack dev --secret --path -- p:a.b"
         );
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use crate::{Call, project::literal_segment};
+use crate::{Call, calls::is_pair, project::literal_segment};
 
 /// One item, its value already read from wherever it comes from.
 #[derive(Clone, Debug)]
@@ -51,14 +51,41 @@ pub enum ConfigError {
     Key(String),
     #[error("config item {0:?}: path=true is incompatible with JSON values")]
     PathWithJson(String),
+    #[error("config item {0:?}: the CLI cannot take apart a path in a namespace with a dot that is not the project's")]
+    PathInDottedNamespace(String),
+    #[error("config item {0:?}: the CLI has no way to write a key with a dot or a bracket that ends with a backslash")]
+    Backslash(String),
+    #[error("config item {0:?}: a plain value cannot hold a zero byte")]
+    ZeroByte(String),
+    #[error(
+        "config item {0:?}: a structured value is longer than the {limit} KiB that the CLI can be given; make it text, \
+         or several items",
+        limit = ARGUMENT / 1024
+    )]
+    TooLong(String),
 }
+
+/// Linux takes 128 KiB in one argument, and a MiB or two in all of them.
+const ARGUMENT: usize = 100 * 1024;
+const ARGUMENTS: usize = 512 * 1024;
 
 /// One call of the CLI that sets some items.
 #[derive(Clone)]
 pub enum ConfigStep {
-    Plain { path: bool, pairs: Vec<(String, String)> },
-    Json { document: String },
-    Secret { path: bool, key: String, value: String },
+    Plain {
+        path: bool,
+        pairs: Vec<(String, String)>,
+    },
+    Json {
+        document: String,
+    },
+    /// A secret, or a text that does not fit among arguments: it is read from standard input.
+    Alone {
+        secret: bool,
+        path: bool,
+        key: String,
+        value: String,
+    },
 }
 
 impl fmt::Debug for ConfigStep {
@@ -66,7 +93,7 @@ impl fmt::Debug for ConfigStep {
         match self {
             Self::Plain { path, pairs } => write!(f, "Plain(path: {path}, {} items)", pairs.len()),
             Self::Json { .. } => f.write_str("Json"),
-            Self::Secret { path, key, .. } => write!(f, "Secret(path: {path}, {key})"),
+            Self::Alone { secret, path, key, .. } => write!(f, "Alone(secret: {secret}, path: {path}, {key})"),
         }
     }
 }
@@ -76,14 +103,14 @@ impl ConfigStep {
         match self {
             Self::Plain { path, pairs } => Call::SetConfig { stack, path: *path, pairs },
             Self::Json { document } => Call::SetJsonConfig { stack, document },
-            Self::Secret { path, key, .. } => Call::SetSecretConfig { stack, path: *path, key },
+            Self::Alone { secret, path, key, .. } => Call::SetOneConfig { stack, secret: *secret, path: *path, key },
         }
     }
 
     /// What the call reads. The CLI takes one newline off the end, so one is put there.
     pub fn stdin(&self) -> Option<String> {
         match self {
-            Self::Secret { value, .. } => Some(format!("{value}\n")),
+            Self::Alone { value, .. } => Some(format!("{value}\n")),
             _ => None,
         }
     }
@@ -99,14 +126,18 @@ enum Sort {
     Plain,
     Path,
     Json,
-    Secret,
+    /// A call of its own.
+    Alone,
 }
 
 struct Prepared<'a> {
     sort: Sort,
     key: Key,
+    /// The key as the call has it.
+    argument: String,
     path: bool,
     value: &'a ConfigValue,
+    secret: bool,
 }
 
 /// The calls that set these items of a project. Items are gathered by kind; where two of different kinds are about the
@@ -122,41 +153,95 @@ pub fn plan(project: &str, items: &[ConfigItem]) -> Result<Vec<ConfigStep>, Conf
     let meet = |a: &Prepared, b: &Prepared| a.sort != b.sort && a.key.root() == b.key.root();
     let ordered = prepared.iter().enumerate().any(|(i, a)| prepared[..i].iter().any(|b| meet(a, b)));
     if !ordered {
-        let rank = |sort| [Sort::Json, Sort::Plain, Sort::Path, Sort::Secret].iter().position(|s| *s == sort);
+        // A later call turns numbers and booleans of an earlier one into text, which means the same and looks worse.
+        let rank = |sort| [Sort::Plain, Sort::Path, Sort::Alone, Sort::Json].iter().position(|s| *s == sort);
         prepared.sort_by_key(|p| rank(p.sort));
     }
-    Ok(prepared
-        .chunk_by(|a, b| a.sort == b.sort && a.sort != Sort::Secret && !(a.sort == Sort::Json && a.key == b.key))
-        .map(step)
-        .collect())
+    Ok(groups(&prepared).into_iter().map(step).collect())
+}
+
+/// Neighbours that one call can set.
+fn groups<'a, 'b>(prepared: &'b [Prepared<'a>]) -> Vec<&'b [Prepared<'a>]> {
+    let (mut groups, mut from, mut size) = (Vec::new(), 0, 0);
+    for (at, item) in prepared.iter().enumerate() {
+        let limit = if item.sort == Sort::Json { ARGUMENT } else { ARGUMENTS };
+        let joins = at > from
+            && prepared[at - 1].sort == item.sort
+            && item.sort != Sort::Alone
+            && !(item.sort == Sort::Json && prepared[at - 1].key == item.key)
+            && size + item.size() <= limit;
+        if !joins && at > from {
+            groups.push(&prepared[from..at]);
+            (from, size) = (at, 0);
+        }
+        size += item.size();
+    }
+    if from < prepared.len() {
+        groups.push(&prepared[from..]);
+    }
+    groups
+}
+
+impl Prepared<'_> {
+    /// How much room it takes among arguments, at least. JSON text is there twice, once with its quotes escaped.
+    fn size(&self) -> usize {
+        let (key, value) = (self.argument.len(), self.value.text());
+        match self.sort {
+            Sort::Json => key + 2 * value.len() + value.matches(['"', '\\']).count() + 64,
+            _ => key + value.len() + 16,
+        }
+    }
 }
 
 fn prepare<'a>(project: &str, item: &'a ConfigItem) -> Result<Prepared<'a>, ConfigError> {
-    let structured = matches!(item.value, ConfigValue::Json(_));
-    if item.path && structured {
-        return Err(ConfigError::PathWithJson(item.key.clone()));
+    let structured = matches!(item.value, ConfigValue::Json(_)) && !item.secret;
+    let bad = |error: fn(String) -> ConfigError| Err(error(item.key.clone()));
+    if item.path && matches!(item.value, ConfigValue::Json(_)) {
+        return bad(ConfigError::PathWithJson);
     }
-    let key = Key::parse(project, &item.key)?;
+    let key = Key::parse(project, &item.key, item.path)?;
     // A key that is already one quoted segment means what it says, not its quotes.
     let path = item.path || (key.name.starts_with("[\"") && key.name.ends_with("\"]"));
+    if !item.secret && item.value.text().contains('\0') {
+        return bad(ConfigError::ZeroByte);
+    }
+    let argument = match (structured, path) {
+        (true, _) if !path && key.name.ends_with('\\') && key.needs_quotes() => return bad(ConfigError::Backslash),
+        (true, _) => key.quoted(path),
+        // The CLI takes the first dot for the end of a path's first part, wherever it is. A name without a namespace is
+        // the project's.
+        (_, true) if key.namespace.contains('.') && key.namespace == project => key.name.clone(),
+        (_, true) if key.namespace.contains('.') => return bad(ConfigError::PathInDottedNamespace),
+        _ => key.full(),
+    };
+    let long = argument.len() + item.value.text().len() > ARGUMENT;
     let sort = match (item.secret, structured, path) {
-        (true, ..) => Sort::Secret,
+        (true, ..) => Sort::Alone,
         (_, true, _) => Sort::Json,
+        _ if long || !is_pair(&argument) => Sort::Alone,
         (.., true) => Sort::Path,
         _ => Sort::Plain,
     };
-    Ok(Prepared { sort, key, path, value: &item.value })
+    let prepared = Prepared { sort, key, argument, path, value: &item.value, secret: item.secret };
+    if sort == Sort::Json && prepared.size() > ARGUMENT {
+        return bad(ConfigError::TooLong);
+    }
+    Ok(prepared)
 }
 
 fn step(items: &[Prepared]) -> ConfigStep {
     let first = &items[0];
+    let text = |item: &Prepared| item.value.text().to_owned();
     match first.sort {
-        Sort::Secret => {
-            ConfigStep::Secret { path: first.path, key: first.key.full(), value: first.value.text().to_owned() }
-        }
+        Sort::Alone => ConfigStep::Alone {
+            secret: first.secret,
+            path: first.path,
+            key: first.argument.clone(),
+            value: text(first),
+        },
         Sort::Plain | Sort::Path => ConfigStep::Plain {
             path: first.sort == Sort::Path,
-            pairs: items.iter().map(|i| (i.key.full(), i.value.text().to_owned())).collect(),
+            pairs: items.iter().map(|item| (item.argument.clone(), text(item))).collect(),
         },
         Sort::Json => ConfigStep::Json { document: document(items) },
     }
@@ -174,9 +259,10 @@ fn document(items: &[Prepared]) -> String {
     }
     let mut entries: Vec<(String, Entry)> = Vec::new();
     for item in items {
-        let (key, object_value) = match item.value {
-            ConfigValue::Text(_) => (item.key.full(), None),
-            ConfigValue::Json(json) => (item.key.quoted(item.path), Some(json.as_ref())),
+        let key = item.argument.clone();
+        let object_value = match item.value {
+            ConfigValue::Text(_) => None,
+            ConfigValue::Json(json) => Some(json.as_ref()),
         };
         entries.retain(|(known, _)| *known != key);
         entries.push((key, Entry { value: item.value.text(), object_value, secret: false }));
@@ -199,23 +285,33 @@ struct Key {
 }
 
 impl Key {
-    /// `name`, `namespace:name` or `namespace:config:name`.
-    fn parse(project: &str, key: &str) -> Result<Self, ConfigError> {
-        let parts: Vec<&str> = key.split(':').collect();
+    /// `name`, `namespace:name` or `namespace:config:name`. What a path has after its first part may hold anything.
+    fn parse(project: &str, key: &str, path: bool) -> Result<Self, ConfigError> {
+        let own = key.strip_prefix(project).and_then(|rest| rest.strip_prefix(':'));
+        let (top, rest) = match own.unwrap_or(key) {
+            key if path => key.split_at(key.find(['[', '.']).unwrap_or(key.len())),
+            key => (key, ""),
+        };
+        let parts: Vec<&str> = top.split(':').collect();
         let (namespace, name) = match parts[..] {
             [name] => (project, name),
-            [namespace, name] | [namespace, "config", name] => (namespace, name),
+            ["config", name] if own.is_some() => (project, name),
+            [namespace, name] | [namespace, "config", name] if own.is_none() => (namespace, name),
             _ => return Err(ConfigError::Key(key.to_owned())),
         };
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+        Ok(Self { namespace: namespace.to_owned(), name: format!("{name}{rest}") })
     }
 
     fn full(&self) -> String {
         format!("{}:{}", self.namespace, self.name)
     }
 
+    fn needs_quotes(&self) -> bool {
+        self.name.contains(['.', '[', ']', '"'])
+    }
+
     fn quoted(&self, path: bool) -> String {
-        if path || !self.name.contains(['.', '[', ']', '"']) {
+        if path || !self.needs_quotes() {
             return self.full();
         }
         format!("{}:{}", self.namespace, literal_segment(&self.name))
@@ -325,6 +421,61 @@ mod tests {
             ["--stack dev --json {\"shop:b\":{\"value\":\"1\",\"objectValue\":1,\"secret\":false},\
               \"shop:a\":{\"value\":\"2\",\"objectValue\":2,\"secret\":false}}"]
         );
+    }
+
+    #[test]
+    fn a_path_in_a_project_with_a_dot_goes_without_its_namespace() {
+        let of = |items: &[ConfigItem]| {
+            let steps = plan("my.proj", items).map_err(|error| error.to_string())?;
+            Ok::<_, String>(steps[0].call("dev").args()[5..].join(" "))
+        };
+        let paths = [path(text("a.b", "1")), path(text("my.proj:c[0]", "2"))];
+        assert_eq!(of(&paths).unwrap(), "--path --plaintext a.b=1 --plaintext c[0]=2");
+        assert_eq!(of(&[text("k", "v")]).unwrap(), "--plaintext my.proj:k=v");
+        assert_eq!(of(&[path(text("a[\"b:c\"].d", "1"))]).unwrap(), "--path --plaintext a[\"b:c\"].d=1");
+        assert!(of(&[text("o.p:[\"q\"]", "1")]).unwrap_err().contains("namespace with a dot"));
+    }
+
+    #[test]
+    fn what_does_not_fit_among_arguments_is_read_from_standard_input() {
+        let long = "x".repeat(ARGUMENT);
+        let quotes = "k=\"1'=2";
+        let steps = plan("shop", &[text("long", &long), text("k", "v"), text(quotes, "v")]).unwrap();
+        let words: Vec<String> = steps.iter().map(|s| s.call("dev").args()[2..].join(" ")).collect();
+        assert_eq!(
+            words,
+            [
+                "set-all --stack dev --plaintext shop:k=v",
+                "set --stack dev --plaintext -- shop:long",
+                "set --stack dev --plaintext -- shop:k=\"1'=2",
+            ]
+        );
+        assert_eq!(steps[1].stdin().unwrap().len(), ARGUMENT + 1);
+    }
+
+    #[test]
+    fn many_values_are_set_in_several_calls() {
+        let many: Vec<ConfigItem> = (0..20).map(|n| text(&format!("k{n}"), &"x".repeat(90_000))).collect();
+        let steps = plan("shop", &many).unwrap();
+        assert_eq!(steps.len(), 4);
+        let structured: Vec<ConfigItem> =
+            (0..20).map(|n| json(&format!("k{n}"), &format!("[\"{}\"]", "x".repeat(9_000)))).collect();
+        let steps = plan("shop", &structured).unwrap();
+        assert_eq!(steps.len(), 4);
+        for step in &steps {
+            assert!(step.call("dev").args().iter().all(|argument| argument.len() <= ARGUMENT));
+        }
+    }
+
+    #[test]
+    fn what_the_cli_cannot_be_given_is_refused_by_name() {
+        let long = json("k", &format!("[\"{}\"]", "x".repeat(ARGUMENT)));
+        for (item, words) in [(text("k", "a\0b"), "zero byte"), (long, "100 KiB"), (json("a.b\\", "[1]"), "backslash")]
+        {
+            let error = plan("shop", &[item]).unwrap_err().to_string();
+            assert!(error.starts_with("config item ") && error.contains(words), "{error}");
+        }
+        assert_eq!(calls(&[secret(text("k", "a\0b"))]).len(), 1, "on standard input it can be anything");
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub struct BadEnvFile {
     pub problem: &'static str,
 }
 
+/// Linux takes no longer variable. Each may name others twice, so that without an end a few lines fill the memory.
+const LONGEST: usize = 128 * 1024;
+
 /// The variables in the order of the file. A later one of the same name wins where they are used.
 pub fn parse(text: &str) -> Result<Vec<(String, String)>, BadEnvFile> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
@@ -20,14 +23,14 @@ pub fn parse(text: &str) -> Result<Vec<(String, String)>, BadEnvFile> {
         if rest.is_empty() {
             return Ok(found);
         }
-        let line = text[..text.len() - rest.len()].matches('\n').count() + 1;
-        let bad = |problem| BadEnvFile { line, problem };
+        let before = text.len() - rest.len();
+        let bad = |problem| BadEnvFile { line: text[..before].matches('\n').count() + 1, problem };
         if rest.starts_with('#') {
             rest = rest.split_once('\n').map_or("", |(_, after)| after);
             continue;
         }
         let assignment = rest.strip_prefix("export").filter(|r| r.starts_with([' ', '\t'])).unwrap_or(rest);
-        let end = assignment.find(['=', ':', '\n']).ok_or(bad("neither = nor : after the name"))?;
+        let end = assignment.find(['=', ':', '\n']).ok_or_else(|| bad("neither = nor : after the name"))?;
         if assignment[end..].starts_with('\n') {
             return Err(bad("neither = nor : after the name"));
         }
@@ -36,7 +39,10 @@ pub fn parse(text: &str) -> Result<Vec<(String, String)>, BadEnvFile> {
             return Err(bad("a name has letters, digits, _ and . only"));
         }
         let after = assignment[end + 1..].trim_start_matches([' ', '\t']);
-        let (value, remaining) = value(after, &known).ok_or(bad("a quote is not closed"))?;
+        let (value, remaining) = value(after, &known).ok_or_else(|| bad("a quote is not closed"))?;
+        if value.len() > LONGEST {
+            return Err(bad("a value is longer than 128 KiB"));
+        }
         known.insert(name.to_owned(), value.clone());
         found.push((name.to_owned(), value));
         rest = remaining;
@@ -109,6 +115,9 @@ fn expand(text: &str, known: &HashMap<String, String>) -> String {
         } else {
             out.push_str(known.get(name).map_or("", String::as_str));
         }
+        if out.len() > LONGEST {
+            return out;
+        }
         rest = after;
     }
     out + rest
@@ -173,5 +182,10 @@ mod tests {
         assert_eq!(parse("A=1\nB=\"x\n").unwrap_err().to_string(), "line 2: a quote is not closed");
         assert_eq!(parse("A=1\n\nnothing\n").unwrap_err().to_string(), "line 3: neither = nor : after the name");
         assert!(parse("A B=1").is_err());
+        let doubled: Vec<String> = (0..40).map(|n| format!("V{}=$V{n}$V{n}", n + 1)).collect();
+        assert_eq!(
+            parse(&format!("V0=x\n{}", doubled.join("\n"))).unwrap_err().problem,
+            "a value is longer than 128 KiB"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::failure::plain;
+use crate::failure::{plain, shorten};
 
 /// Longer lines are skipped: nothing that matters is as long.
 const LONGEST_LINE: usize = 256 * 1024 * 1024;
@@ -18,6 +18,8 @@ const LONGEST_LINE: usize = 256 * 1024 * 1024;
 const PORTION: usize = 4 * 1024 * 1024;
 /// How many bytes of error messages are kept, the latest ones.
 const ERRORS: usize = 16 * 1024;
+/// How many bytes are kept of what the program printed to its standard error.
+const PROGRAM: usize = 2 * 1024;
 
 /// A file that the CLI appends to, one JSON document a line. It may not be there yet.
 #[derive(Debug)]
@@ -90,8 +92,18 @@ pub struct Summary {
     pub resource_changes: BTreeMap<String, i32>,
     /// The end marker was seen: no event follows.
     pub complete: bool,
-    errors: VecDeque<String>,
+    /// How often a mandatory policy was violated.
+    pub violations: u32,
+    errors: VecDeque<Said>,
+    program: VecDeque<String>,
     outputs: Option<BTreeMap<String, Box<RawValue>>>,
+}
+
+/// An error, and whether it is about one resource.
+#[derive(Debug)]
+struct Said {
+    text: String,
+    of_resource: bool,
 }
 
 /// One of many kinds; those that say nothing here are left out.
@@ -107,6 +119,8 @@ struct Event<'a> {
     failed: Option<Step<'a>>,
     #[serde(rename = "summaryEvent")]
     summary: Option<EndSummary>,
+    #[serde(rename = "policyEvent")]
+    policy: Option<Policy>,
     #[serde(rename = "errorEvent")]
     error: Option<EngineError>,
     #[serde(rename = "cancelEvent")]
@@ -156,6 +170,20 @@ struct EndSummary {
     result: Option<String>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Policy {
+    resource_urn: String,
+    message: String,
+    #[serde(rename = "policyName")]
+    name: String,
+    #[serde(rename = "policyPackName")]
+    pack: String,
+    #[serde(rename = "policyPackVersion")]
+    version: String,
+    enforcement_level: String,
+}
+
 #[derive(Deserialize)]
 struct EngineError {
     #[serde(default)]
@@ -199,7 +227,10 @@ impl Summary {
             self.diagnostic(diagnostic);
         }
         if let Some(EngineError { error }) = event.error {
-            self.error(plain(&error));
+            self.error(&plain(&error), false);
+        }
+        if let Some(policy) = event.policy {
+            self.policy(&policy);
         }
         if event.began.is_some_and(|step| step.metadata.counts()) {
             self.started += 1;
@@ -223,28 +254,62 @@ impl Summary {
 
     fn diagnostic(&mut self, Diagnostic { urn, message, severity, ephemeral }: Diagnostic) {
         let message = plain(&message);
-        if ephemeral || message.is_empty() || !matches!(severity.as_str(), "warning" | "error") {
+        if ephemeral || message.is_empty() {
             return;
         }
-        let text = match named(&urn) {
-            Some(resource) => format!("{resource}: {message}"),
-            None => message,
-        };
-        self.latest = Some((self.seen, text.clone()));
-        if severity == "error" {
-            self.error(text);
+        let resource = named(&urn);
+        let of_resource = resource.is_some();
+        let text = resource.map_or(message.clone(), |resource| format!("{resource}: {message}"));
+        match severity.as_str() {
+            "error" => self.error(&text, of_resource),
+            "warning" => {}
+            "info#err" if !of_resource => {
+                self.program.push_back(shorten(&message));
+                forget(&mut self.program, PROGRAM, String::len);
+                return;
+            }
+            _ => return,
         }
+        self.latest = Some((self.seen, shorten(&text)));
     }
 
-    fn error(&mut self, text: String) {
-        self.errors.push_back(text);
-        while self.errors.len() > 1 && self.errors.iter().map(String::len).sum::<usize>() > ERRORS {
-            self.errors.pop_front();
+    fn policy(&mut self, policy: &Policy) {
+        if policy.enforcement_level != "mandatory" {
+            return;
         }
+        self.violations += 1;
+        let pack = format!("{} {}", policy.pack, policy.version);
+        let text = format!("policy {} of {}: {}", policy.name, pack.trim(), plain(&policy.message));
+        let resource = named(&policy.resource_urn);
+        let of_resource = resource.is_some();
+        self.error(&resource.map_or(text.clone(), |resource| format!("{resource}: {text}")), of_resource);
+    }
+
+    fn error(&mut self, text: &str, of_resource: bool) {
+        self.errors.push_back(Said { text: shorten(text), of_resource });
+        forget(&mut self.errors, ERRORS, |said| said.text.len());
     }
 
     pub fn errors(&self) -> impl Iterator<Item = &str> {
-        self.errors.iter().map(String::as_str)
+        self.errors.iter().map(|said| said.text.as_str())
+    }
+
+    /// Errors of the engine and of the program, as opposed to those of resources.
+    pub fn own_errors(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().filter(|said| !said.of_resource).map(|said| said.text.as_str())
+    }
+
+    pub fn resource_errors(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().filter(|said| said.of_resource).map(|said| said.text.as_str())
+    }
+
+    pub fn blames_resources(&self) -> bool {
+        self.resource_errors().next().is_some()
+    }
+
+    /// The last that the program printed to its standard error.
+    pub fn program_words(&self) -> String {
+        self.program.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// JSON text of each output, secret ones masked. Absent when the stack said nothing about outputs.
@@ -258,6 +323,13 @@ impl Summary {
             Some(result) => result == "succeeded",
             None => self.errors.is_empty(),
         })
+    }
+}
+
+/// Drops the oldest until the rest is small enough; the latest stays in any case.
+fn forget<T>(kept: &mut VecDeque<T>, limit: usize, size: impl Fn(&T) -> usize) {
+    while kept.len() > 1 && kept.iter().map(&size).sum::<usize>() > limit {
+        kept.pop_front();
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod calls;
 mod config;
-mod credentials;
 mod env_file;
 mod events;
 mod failure;
@@ -17,13 +16,12 @@ mod version;
 
 pub use calls::Call;
 pub use config::{ConfigError, ConfigItem, ConfigStep, ConfigValue, plan as plan_config};
-pub use credentials::is_unauthorized;
 pub use env_file::{BadEnvFile, parse as parse_env_file};
 pub use events::{EventLog, Summary};
-pub use failure::{Class, classify, describe, shorten};
+pub use failure::{Class, Failed, classify, describe, explain, shorten};
 pub use operation::{Kind, Operation, Options};
 pub use outputs::{Output, compact, is_secret, outputs_of_cli};
 pub use process::{Cannot, Cli, Ended, Identity, Running, Wiring};
 pub use project::{NoProject, Project, stack_file};
 pub use stacks::{StackListed, selected_of_list};
-pub use version::{BadVersion, ENVIRONMENTS, JSON_CONFIG, Version};
+pub use version::{BadVersion, ENVIRONMENTS, INSTALL, JSON_CONFIG, Version};

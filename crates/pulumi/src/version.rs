@@ -11,6 +11,12 @@ pub const ENVIRONMENTS: semver::Version = semver::Version::new(3, 95, 0);
 /// Since this version `whoami` answers in JSON.
 const WHOAMI_JSON: semver::Version = semver::Version::new(3, 58, 0);
 
+/// Since this version there is `pulumi install`.
+pub const INSTALL: semver::Version = semver::Version::new(3, 91, 0);
+
+/// The oldest version that runs at all.
+const OLDEST: semver::Version = semver::Version::new(3, 2, 0);
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(semver::Version);
 
@@ -26,6 +32,15 @@ impl Version {
         let missing = 2_usize.saturating_sub(bare[..numbers].matches('.').count());
         let whole = format!("{}{}{}", &bare[..numbers], ".0".repeat(missing), &bare[numbers..]);
         semver::Version::parse(&whole).map(Self).map_err(|_| BadVersion(text.trim().to_owned()))
+    }
+
+    /// Whether it is one of the versions this agent can drive: the third generation, from its beginning.
+    pub fn is_supported(&self) -> bool {
+        self.0.major == OLDEST.major && (self.0.minor, self.0.patch) >= (OLDEST.minor, OLDEST.patch)
+    }
+
+    pub fn has_install(&self) -> bool {
+        self.0 >= INSTALL
     }
 
     pub fn has_json_config(&self) -> bool {
@@ -63,6 +78,12 @@ mod tests {
         ] {
             let version = Version::parse(text).unwrap();
             assert_eq!((version.to_string().as_str(), version.has_json_config()), (shown, json));
+        }
+        for (text, supported, install) in
+            [("v3.2.0-alpha", true, false), ("3.91.0", true, true), ("2.25.0", false, false), ("4.0.0", false, true)]
+        {
+            let version = Version::parse(text).unwrap();
+            assert_eq!((version.is_supported(), version.has_install()), (supported, install), "{text}");
         }
         assert_eq!(Version::parse("latest").unwrap_err().to_string(), "Failed to parse Pulumi version \"latest\"");
     }

@@ -16,7 +16,7 @@ use pko_proto::agent::{
     SetAllConfigRequest, SetAllConfigResult, StackSummary, UpRequest, UpResult, UpStream, WhoAmIRequest, WhoAmIResult,
     automation_service_server::AutomationService as Service, destroy_stream, preview_stream, refresh_stream, up_stream,
 };
-use pko_pulumi::{Call, Class, Ended, StackListed, classify, is_unauthorized, plan_config, selected_of_list};
+use pko_pulumi::{Call, Class, Ended, StackListed, classify, plan_config, selected_of_list};
 use tonic::{Request, Response, Status, async_trait};
 
 use self::{
@@ -109,9 +109,7 @@ impl Service for AutomationService {
         let ended = self.call(&Call::WhoAmI { json }, None).await?;
         if !ended.succeeded() {
             let text = auto_error("whoami failed: could not determine the user", &ended, "");
-            let unauthorized = is_unauthorized(&ended.stderr);
-            let class = if unauthorized { Class::InvalidAccessToken } else { classify(&ended.stderr) };
-            return Err(known_kind(text, class));
+            return Err(known_kind(text, classify(&ended.stderr)));
         }
         if !json {
             let user = ended.stdout.trim().to_owned();
@@ -157,7 +155,8 @@ impl Service for AutomationService {
     ) -> Result<Response<SetAllConfigResult>, Status> {
         let stack = self.stack().await?;
         let project = self.workspace().project().map_err(|error| Status::unknown(error.to_string()))?;
-        let items = config_values::read(&self.workspace().cli, &request.into_inner().config).map_err(
+        let exact = std::collections::HashMap::new();
+        let items = config_values::read(&self.workspace().cli, &request.into_inner().config, &exact).map_err(
             |(key, bad)| match bad {
                 BadValue::Json { .. } => Status::unknown(format!("config items: {bad}")),
                 _ => Status::invalid_argument(format!(
@@ -167,7 +166,7 @@ impl Service for AutomationService {
         )?;
         let steps = plan_config(&project.name, &items).map_err(|error| match error {
             pko_pulumi::ConfigError::PathWithJson(_) => Status::invalid_argument(format!("config items: {error}")),
-            pko_pulumi::ConfigError::Key(_) => Status::unknown(error.to_string()),
+            _ => Status::unknown(error.to_string()),
         })?;
         for step in &steps {
             let ended = self.call(&step.call(&stack), step.stdin()).await?;

@@ -1,5 +1,7 @@
 //! Configuration from the wire: values that are given, and values that are read where the agent runs.
 
+use std::collections::HashMap;
+
 use pko_proto::agent::{self, config_item::V, config_value_from::F};
 use pko_pulumi::{Cli, ConfigItem, ConfigValue};
 use prost_types::value::Kind;
@@ -17,11 +19,20 @@ pub(crate) enum BadValue {
     Json { key: String, error: String },
 }
 
-/// All items with their values. A null says nothing: it leaves the key as the program's own configuration has it.
-pub(crate) fn read(cli: &Cli, items: &[agent::ConfigItem]) -> Result<Vec<ConfigItem>, (String, BadValue)> {
+/// All items with their values. A null says nothing: it leaves the key as the program's own configuration has it. `exact`
+/// has the JSON text of literals whose numbers the wire's own form does not hold, by their place.
+pub(crate) fn read(
+    cli: &Cli,
+    items: &[agent::ConfigItem],
+    exact: &HashMap<u32, String>,
+) -> Result<Vec<ConfigItem>, (String, BadValue)> {
     let mut read = Vec::with_capacity(items.len());
-    for item in items {
-        if let Some(value) = value(cli, item).map_err(|bad| (item.key.clone(), bad))? {
+    for (at, item) in (0_u32..).zip(items) {
+        let value = match exact.get(&at) {
+            Some(json) => from_json(&item.key, json.clone()),
+            None => value(cli, item),
+        };
+        if let Some(value) = value.map_err(|bad| (item.key.clone(), bad))? {
             read.push(ConfigItem {
                 key: item.key.clone(),
                 path: item.path.unwrap_or_default(),
@@ -51,7 +62,9 @@ fn value(cli: &Cli, item: &agent::ConfigItem) -> Result<Option<ConfigValue>, Bad
                     BadValue::Path(path.clone())
                 })?,
             };
-            if from.json.unwrap_or_default() { from_json(&item.key, text) } else { Ok(Some(ConfigValue::Text(text))) }
+            // A secret is never parsed: it is the text that was given, whatever it looks like.
+            let structured = from.json.unwrap_or_default() && !item.secret.unwrap_or_default();
+            if structured { from_json(&item.key, text) } else { Ok(Some(ConfigValue::Text(text))) }
         }
     }
 }
@@ -83,7 +96,7 @@ mod tests {
 
     fn shown(item: &agent::ConfigItem) -> Result<String, String> {
         let cli = Cli::new("/".into(), vec![("OBJECT".into(), " {\"a\": 10000000000000000000001}\n".into())]);
-        let mut items = read(&cli, std::slice::from_ref(item)).map_err(|(_, bad)| bad.to_string())?;
+        let mut items = read(&cli, std::slice::from_ref(item), &HashMap::new()).map_err(|(_, bad)| bad.to_string())?;
         Ok(match items.pop().map(|i| i.value) {
             None => "nothing".to_owned(),
             Some(ConfigValue::Text(text)) => format!("text {text}"),
@@ -113,6 +126,25 @@ mod tests {
         assert_eq!(shown(&from(path(), false)).unwrap(), "text bar\n", "as it is, to the last newline");
         assert_eq!(shown(&from(F::Env("OBJECT".into()), true)).unwrap(), "json {\"a\": 10000000000000000000001}");
         assert!(shown(&from(path(), true)).unwrap_err().starts_with("parsing \"k\" as JSON: "));
+    }
+
+    #[test]
+    fn a_secret_is_never_parsed() {
+        let secret = agent::ConfigItem { secret: Some(true), ..from(F::Env("OBJECT".into()), true) };
+        assert_eq!(shown(&secret).unwrap(), "text  {\"a\": 10000000000000000000001}\n");
+    }
+
+    #[test]
+    fn numbers_that_a_double_does_not_hold_come_as_text() {
+        let literal = item(Some(V::Value(pko_proto::to_value(&json!({"n": 9_007_199_254_740_993_u64})))));
+        let exact = HashMap::from([(1, "{\"n\":9007199254740993}".to_owned())]);
+        let cli = Cli::new("/".into(), Vec::new());
+        let items = read(&cli, &[literal.clone(), literal], &exact).unwrap();
+        let text = |i: usize| match &items[i].value {
+            ConfigValue::Json(json) => json.get().to_owned(),
+            ConfigValue::Text(text) => text.clone(),
+        };
+        assert_eq!((text(0).as_str(), text(1).as_str()), ("{\"n\":9007199254740992.0}", "{\"n\":9007199254740993}"));
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl Entry {
                 reason: failure.reason.word().to_owned(),
                 message: failure.message.clone(),
                 stack_name: failure.stack_name.clone(),
+                retryable: failure.retryable,
             });
             run.permalink = end.permalink.clone().unwrap_or_default();
             run.project_info = end.project_info();

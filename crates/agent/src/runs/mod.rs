@@ -3,6 +3,7 @@
 pub(crate) mod config_values;
 pub(crate) mod entry;
 mod journal;
+pub(crate) mod known_secrets;
 mod operate;
 pub(crate) mod outputs;
 pub(crate) mod prepare;

@@ -1,9 +1,7 @@
 //! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
 
 use pko_proto::runs::Phase;
-use pko_pulumi::{
-    Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, describe, is_unauthorized,
-};
+use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, explain};
 
 use super::{
     entry::{Entry, Wish},
@@ -85,11 +83,7 @@ pub(crate) fn conclude(entry: &Entry, workspace: &Workspace) -> End {
             Err(interrupted("everything was destroyed, but the agent was restarted before it removed the stack"))
         }
         Some(true) => Ok(()),
-        Some(false) => {
-            let ended = Ended::default();
-            let text = describe(&format!("pulumi {}", kind.name()), summary.errors(), &ended);
-            Err(failure(entry, &summary, &ended, text))
-        }
+        Some(false) => Err(failure(entry, &format!("pulumi {}", kind.name()), &summary, &Ended::default())),
         None => Err(interrupted(
             "the agent's container was restarted during the run, which ended the CLI; resources may have been left as \
              they were at that moment, and the stack may be locked",
@@ -128,14 +122,15 @@ async fn finish(
     let ended = ended.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
     findings.permalink = ended.permalink.clone().or_else(|| entry.page.permalink());
     entry.keep_last_words(Some(ended.clone()));
-    // Nobody learns the exit status of a process that is not a child; its events tell.
-    let succeeded = if adopted { summary.succeeded() } else { Some(ended.succeeded()) };
+    // Nobody learns the exit status of a process that is not a child; its events tell, and one thing only its words.
+    let succeeded = if adopted {
+        summary.succeeded().map(|succeeded| succeeded && classify(&ended.stderr) != Class::UnexpectedChanges)
+    } else {
+        Some(ended.succeeded())
+    };
     match succeeded {
         Some(true) => {}
-        Some(false) => {
-            let text = describe(what, summary.errors(), &ended);
-            return Err(failure(entry, summary, &ended, text));
-        }
+        Some(false) => return Err(failure(entry, what, summary, &ended)),
         None => return Err(interrupted("the agent was restarted during the run, and the CLI did not end it properly")),
     }
     entry.set_phase(Phase::Finishing);
@@ -152,12 +147,13 @@ async fn finish(
                 Ok(running) => supervise(entry, running, None).await,
                 Err(cannot) => Err(cannot),
             };
-            let lost = |text: String| {
-                Failure::new(Reason::UpdateFailed, format!("everything was destroyed, but the stack stays: {text}"))
+            let lost = |failure: Failure| Failure {
+                message: format!("everything was destroyed, but the stack stays: {}", failure.message),
+                ..failure
             };
-            let ended = removed.map_err(|cannot| lost(cannot.to_string()))?;
+            let ended = removed.map_err(|cannot| lost(Failure::new(Reason::UpdateFailed, cannot.to_string())))?;
             if !ended.succeeded() {
-                return Err(lost(describe(call.name(), std::iter::empty(), &ended)));
+                return Err(lost(failure(entry, call.name(), &Summary::default(), &ended)));
             }
         }
         _ => {}
@@ -165,29 +161,23 @@ async fn finish(
     Ok(())
 }
 
-fn failure(entry: &Entry, summary: &Summary, ended: &Ended, text: String) -> Failure {
-    let mut said: Vec<&str> = summary.errors().collect();
-    said.push(&ended.stderr);
-    let said = said.join("\n");
-    let class = if is_unauthorized(&said) { Class::InvalidAccessToken } else { classify(&said) };
-    let canceled = class == Class::Canceled || summary.result.as_deref() == Some("canceled");
-    match (entry.wish(), class) {
-        (Wish::Shutdown, _) => Failure::new(
+fn failure(entry: &Entry, what: &str, summary: &Summary, ended: &Ended) -> Failure {
+    let failed = explain(what, ended, summary, jiff::Timestamp::now());
+    let text = &failed.message;
+    match entry.wish() {
+        Wish::Shutdown => Failure::new(
             Reason::Interrupted,
             format!("the workspace pod was shut down during the run, and the CLI wound down\n{text}"),
         ),
-        (Wish::Graceful | Wish::Forced, _) => Failure::new(Reason::Canceled, format!("the run was canceled\n{text}")),
-        _ if canceled => Failure::new(Reason::Canceled, text),
-        (_, Class::Conflict) => Failure::new(Reason::UpdateConflict, text),
-        _ if said.contains(ENDED_ELSEWHERE) => Failure::new(
+        Wish::Graceful | Wish::Forced => Failure::new(Reason::Canceled, format!("the run was canceled\n{text}")),
+        Wish::None if ended.stderr.contains(ENDED_ELSEWHERE) => Failure::new(
             Reason::UpdateFailed,
             format!(
                 "someone ended this update on the service, perhaps with `pulumi cancel`; what was changed since then is \
                  not in the stack's state\n{text}"
             ),
         ),
-        (_, Class::InvalidAccessToken) => Failure::new(Reason::InvalidAccessToken, text),
-        _ => Failure::new(Reason::UpdateFailed, text),
+        Wish::None => failed.into(),
     }
 }
 

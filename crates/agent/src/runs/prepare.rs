@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use pko_proto::runs::{Init, Phase, Stack};
-use pko_pulumi::{Call, ConfigStep, Ended, Wiring, describe, is_unauthorized, plan_config, stack_file};
+use pko_pulumi::{Call, Class, ConfigStep, Ended, Summary, Wiring, explain, plan_config};
 use serde_json::Value;
 
 use super::{
     config_values,
     entry::{Entry, Wish},
+    known_secrets::settings,
     operate::interrupted,
     record::{Failure, Reason},
     supervise::supervise,
@@ -24,10 +25,11 @@ pub(crate) async fn prepare(entry: &Entry, workspace: &Workspace, init: &Init) -
             .map_err(|message| of_stack(stack, Failure::new(Reason::InitializationFailed, message)))?;
         plans.push(plan);
     }
-    if plans.iter().flatten().any(ConfigStep::is_json) {
-        check_version(workspace).await?;
-    }
-    if !init.skip_install && project.installs {
+    let installs = !init.skip_install && project.installs;
+    let structured = plans.iter().flatten().any(ConfigStep::is_json);
+    let environments = init.stacks.iter().any(|stack| !stack.environment.is_empty());
+    check_version(workspace, installs, structured, environments).await?;
+    if installs {
         call(entry, workspace, &Call::Install, None, Reason::InstallationFailed).await?;
     }
     entry.set_phase(Phase::Initializing);
@@ -45,22 +47,42 @@ fn config(workspace: &Workspace, project: &str, stack: &Stack) -> Result<Vec<Con
     if stack.name.is_empty() {
         return Err("invalid stack name".to_owned());
     }
-    let items = config_values::read(&workspace.cli, &stack.config)
+    let items = config_values::read(&workspace.cli, &stack.config, &stack.exact)
         .map_err(|(key, bad)| format!("config item {key:?}: {bad}"))?;
     plan_config(project, &items).map_err(|error| error.to_string())
 }
 
-async fn check_version(workspace: &Workspace) -> Result<(), Failure> {
+/// Whether the CLI is new enough for what it is to do. One whose version nobody understands may well be, unless it is to
+/// take structured values.
+async fn check_version(
+    workspace: &Workspace,
+    installs: bool,
+    structured: bool,
+    environments: bool,
+) -> Result<(), Failure> {
     let incompatible = |message: String| Err(Failure::new(Reason::IncompatibleConfiguration, message));
-    match workspace.version().await {
-        Ok(version) if version.has_json_config() => Ok(()),
-        Ok(version) => incompatible(format!(
-            "Pulumi CLI version {version} does not support JSON configuration, require >= v{}",
-            pko_pulumi::JSON_CONFIG
-        )),
-        Err(NoVersion::Bad(bad)) => incompatible(bad.to_string()),
-        Err(NoVersion::Cli(text)) => Err(Failure::new(Reason::InitializationFailed, text)),
+    let version = match workspace.version().await {
+        Ok(version) => version,
+        Err(_) if !structured => return Ok(()),
+        Err(NoVersion::Bad(bad)) => return incompatible(bad.to_string()),
+        Err(NoVersion::Cli(text)) => return Err(Failure::new(Reason::InitializationFailed, text)),
+    };
+    let needs = |what: &str, since: &dyn std::fmt::Display| {
+        incompatible(format!("Pulumi CLI version {version} does not support {what}, require >= v{since}"))
+    };
+    if !version.is_supported() {
+        return incompatible(format!("Pulumi CLI version {version} is none that the agent can drive, require 3.x"));
     }
+    if structured && !version.has_json_config() {
+        return needs("JSON configuration", &pko_pulumi::JSON_CONFIG);
+    }
+    if installs && !version.has_install() {
+        return needs("`pulumi install`", &pko_pulumi::INSTALL);
+    }
+    if environments && !version.has_environments() {
+        return needs("environments", &pko_pulumi::ENVIRONMENTS);
+    }
+    Ok(())
 }
 
 async fn make_ready(entry: &Entry, workspace: &Workspace, stack: &Stack, plan: &[ConfigStep]) -> Result<(), Failure> {
@@ -74,8 +96,12 @@ async fn make_ready(entry: &Entry, workspace: &Workspace, stack: &Stack, plan: &
         call(entry, workspace, step, stdin, Reason::InitializationFailed).await.map(|_| ())
     };
     step(&select, None).await?;
+    let directory = workspace.cli.directory();
     for setting in plan {
-        step(&setting.call(name), setting.stdin()).await?;
+        if !workspace.secrets.is_set(directory, name, setting) {
+            step(&setting.call(name), setting.stdin()).await?;
+            workspace.secrets.note(directory, name, setting);
+        }
     }
     let environments = missing_environments(workspace, name, environment);
     if !environments.is_empty() {
@@ -89,9 +115,7 @@ pub(crate) fn missing_environments(workspace: &Workspace, stack: &str, wanted: &
     if wanted.is_empty() {
         return Vec::new();
     }
-    let file = stack_file(workspace.cli.directory(), stack);
-    let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-    let settings: Value = serde_saphyr::from_str(&text).unwrap_or_default();
+    let settings = settings(workspace.cli.directory(), stack);
     let imports = settings.get("environment").map(|e| e.get("imports").unwrap_or(e)).and_then(Value::as_array);
     let mut known: BTreeSet<&str> = imports.into_iter().flatten().filter_map(Value::as_str).collect();
     wanted.iter().filter(|name| known.insert(name)).cloned().collect()
@@ -117,8 +141,13 @@ async fn call(
     if ended.succeeded() {
         return Ok(ended);
     }
-    let reason = if is_unauthorized(&ended.stderr) { Reason::InvalidAccessToken } else { reason };
-    Err(wished(entry).unwrap_or_else(|| Failure::new(reason, describe(call.name(), std::iter::empty(), &ended))))
+    Err(wished(entry).unwrap_or_else(|| {
+        // What could not be made ready is the reason; its class says what to do, and whether to try again.
+        let failed = explain(call.name(), &ended, &Summary::default(), jiff::Timestamp::now());
+        let retryable = failed.class.retryable();
+        let reason = if failed.class == Class::InvalidAccessToken { Reason::InvalidAccessToken } else { reason };
+        Failure { retryable, ..Failure::new(reason, failed.message) }
+    }))
 }
 
 fn wished(entry: &Entry) -> Option<Failure> {

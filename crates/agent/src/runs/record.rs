@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use pko_pulumi::{Class, Failed};
 use serde::{Deserialize, Serialize};
 
 /// Written before the CLI is started.
@@ -61,15 +62,25 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) stack_name: String,
+    /// Whether trying again can help though nobody changes anything.
+    #[serde(default)]
+    pub(crate) retryable: bool,
 }
 
 impl Failure {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: pko_pulumi::shorten(&message.into()), stack_name: String::new() }
+        let message = pko_pulumi::shorten(&message.into());
+        Self { reason, message, stack_name: String::new(), retryable: reason.retryable() }
     }
 }
 
-/// One word that is fit for a condition; the names are part of the protocol.
+impl From<Failed> for Failure {
+    fn from(Failed { class, message }: Failed) -> Self {
+        Self::new(class.into(), message)
+    }
+}
+
+/// One word that is fit for a condition; the names are part of the protocol, and docs/failures.md tells of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reason {
     InstallationFailed,
@@ -78,6 +89,19 @@ pub(crate) enum Reason {
     UpdateFailed,
     UpdateConflict,
     InvalidAccessToken,
+    InvalidPassphrase,
+    ProjectNotFound,
+    StackNotFound,
+    PluginNotFound,
+    PluginDownloadFailed,
+    MissingConfiguration,
+    PolicyViolation,
+    ProtectedResource,
+    PlanViolation,
+    UnexpectedChanges,
+    ProgramFailed,
+    ProviderFailed,
+    Killed,
     Canceled,
     Interrupted,
     /// Also what a later agent wrote and this one has no word for.
@@ -85,7 +109,57 @@ pub(crate) enum Reason {
     Unknown,
 }
 
+impl From<Class> for Reason {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Conflict => Self::UpdateConflict,
+            Class::InvalidAccessToken => Self::InvalidAccessToken,
+            Class::InvalidPassphrase => Self::InvalidPassphrase,
+            Class::ProjectNotFound => Self::ProjectNotFound,
+            Class::StackNotFound => Self::StackNotFound,
+            Class::PluginNotFound => Self::PluginNotFound,
+            Class::PluginDownloadFailed => Self::PluginDownloadFailed,
+            Class::MissingConfiguration => Self::MissingConfiguration,
+            Class::PolicyViolation => Self::PolicyViolation,
+            Class::ProtectedResource => Self::ProtectedResource,
+            Class::PlanViolation => Self::PlanViolation,
+            Class::UnexpectedChanges => Self::UnexpectedChanges,
+            Class::ProgramFailed => Self::ProgramFailed,
+            Class::ProviderFailed => Self::ProviderFailed,
+            Class::Killed => Self::Killed,
+            Class::Canceled => Self::Canceled,
+            Class::Other => Self::UpdateFailed,
+        }
+    }
+}
+
 impl Reason {
+    #[cfg(test)]
+    const ALL: [Self; 22] = [
+        Self::InstallationFailed,
+        Self::InitializationFailed,
+        Self::IncompatibleConfiguration,
+        Self::UpdateFailed,
+        Self::UpdateConflict,
+        Self::InvalidAccessToken,
+        Self::InvalidPassphrase,
+        Self::ProjectNotFound,
+        Self::StackNotFound,
+        Self::PluginNotFound,
+        Self::PluginDownloadFailed,
+        Self::MissingConfiguration,
+        Self::PolicyViolation,
+        Self::ProtectedResource,
+        Self::PlanViolation,
+        Self::UnexpectedChanges,
+        Self::ProgramFailed,
+        Self::ProviderFailed,
+        Self::Killed,
+        Self::Canceled,
+        Self::Interrupted,
+        Self::Unknown,
+    ];
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::InstallationFailed => "InstallationFailed",
@@ -94,9 +168,57 @@ impl Reason {
             Self::UpdateFailed => "UpdateFailed",
             Self::UpdateConflict => "UpdateConflict",
             Self::InvalidAccessToken => "InvalidAccessToken",
+            Self::InvalidPassphrase => "InvalidPassphrase",
+            Self::ProjectNotFound => "ProjectNotFound",
+            Self::StackNotFound => "StackNotFound",
+            Self::PluginNotFound => "PluginNotFound",
+            Self::PluginDownloadFailed => "PluginDownloadFailed",
+            Self::MissingConfiguration => "MissingConfiguration",
+            Self::PolicyViolation => "PolicyViolation",
+            Self::ProtectedResource => "ProtectedResource",
+            Self::PlanViolation => "PlanViolation",
+            Self::UnexpectedChanges => "UnexpectedChanges",
+            Self::ProgramFailed => "ProgramFailed",
+            Self::ProviderFailed => "ProviderFailed",
+            Self::Killed => "Killed",
             Self::Canceled => "Canceled",
             Self::Interrupted => "Interrupted",
             Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Whether trying again can help though nobody changes anything. Of an init that failed, the class of what went wrong
+    /// tells more than this.
+    fn retryable(self) -> bool {
+        let class = Class::ALL.into_iter().find(|class| Self::from(*class) == self);
+        class.map_or(self != Self::IncompatibleConfiguration, Class::retryable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_a_row_for_every_reason_and_says_rightly_whether_it_is_retryable() {
+        let manual = include_str!("../../../../docs/failures.md");
+        let rows: Vec<Vec<&str>> = manual
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("| `")?.split('|').map(str::trim).collect()))
+            .collect();
+        for reason in Reason::ALL {
+            let row = rows.iter().find(|row| row[0] == format!("{}`", reason.word()));
+            let row = row.unwrap_or_else(|| panic!("docs/failures.md has no row for {}", reason.word()));
+            let said = row[row.len() - 2];
+            assert!(said.starts_with(if reason.retryable() { "yes" } else { "no" }), "{}: {said}", reason.word());
+        }
+        assert_eq!(rows.len(), Reason::ALL.len(), "docs/failures.md has rows for reasons that are none");
+    }
+
+    #[test]
+    fn words_are_those_of_the_journal() {
+        for reason in Reason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
         }
     }
 }

@@ -24,8 +24,8 @@ use pko_proto::{
     agent::{self, automation_service_client::AutomationServiceClient},
     health::health_client::HealthClient,
     runs::{
-        AttachRequest, CancelMode, CancelRequest, GetRequest, Init, OutputChunk, Run, Stack, StartRequest, Up,
-        attach_response::What, runs_client::RunsClient, start_request::Operation,
+        AttachRequest, CancelMode, CancelRequest, Destroy, GetRequest, Init, OutputChunk, Preview, Refresh, Run, Stack,
+        StartRequest, Up, attach_response::What, runs_client::RunsClient, start_request::Operation,
     },
 };
 use tempfile::TempDir;
@@ -65,16 +65,28 @@ impl Rig {
         let provider = from_xtask("PKO_TEST_PROVIDER");
         symlink(provider, rig.path("home/plugins/resource-pkotest-v0.1.0/pulumi-resource-pkotest")).unwrap();
         rig.write_program(program);
-        // A pulumi that writes its arguments down and then is the real one, under the same process identifier.
+        rig.write_pulumi("");
+        rig
+    }
+
+    /// A pulumi that writes its arguments down and then is the real one, under the same process identifier. What comes
+    /// before may change the arguments.
+    pub(crate) fn write_pulumi(&self, before: &str) {
         let real = std::env::split_paths(&from_xtask("PKO_TEST_PULUMI_PATH"))
             .map(|dir| dir.join("pulumi"))
             .find(|file| file.exists())
             .expect("pulumi is on PKO_TEST_PULUMI_PATH");
-        rig.write_script(
-            "pulumi",
-            &format!("printf '%s\\n' \"$*\" >> {}\nexec {} \"$@\"", rig.path("calls").display(), real.display()),
-        );
-        rig
+        let calls = self.path("calls");
+        let body = format!("printf '%s\\n' \"$*\" >> {}\n{before}\nexec {} \"$@\"", calls.display(), real.display());
+        self.write_script("pulumi", &body);
+    }
+
+    /// A pulumi that appends lines to the event log it is given, and then does something.
+    pub(crate) fn write_pulumi_with_events(&self, events: &str, then: &str) {
+        std::fs::write(self.path("recorded"), events).unwrap();
+        let find = "while [ $# -gt 0 ]; do [ \"$1\" = --event-log ] && log=$2; shift; done";
+        let recorded = self.path("recorded");
+        self.write_script("pulumi", &format!("{find}\ncat {} >> \"$log\"\n{then}", recorded.display()));
     }
 
     /// The same with an agent.
@@ -265,6 +277,36 @@ impl Rig {
         serde_json::from_str::<serde_json::Value>(&text).unwrap()["pid"].as_i64().unwrap().try_into().unwrap()
     }
 
+    /// What the CLI prints when someone calls it by hand on the stack `dev`, without its warnings.
+    pub(crate) fn pulumi(&self, args: &[&str]) -> String {
+        let output = Command::new("pulumi")
+            .arg("--non-interactive")
+            .args(args)
+            .args(["--stack", "dev"])
+            .current_dir(self.path("share/source"))
+            .env_clear()
+            .envs(self.env())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "pulumi {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The configuration of the stack, with its secrets in clear.
+    pub(crate) fn config(&self) -> serde_json::Value {
+        serde_json::from_str(&self.pulumi(&["config", "--json", "--show-secrets"])).unwrap()
+    }
+
+    /// The resources in the stack's state, as type and name.
+    pub(crate) fn resources(&self) -> Vec<String> {
+        let state: serde_json::Value = serde_json::from_str(&self.pulumi(&["stack", "export"])).unwrap();
+        let resources = state["deployment"]["resources"].as_array().cloned().unwrap_or_default();
+        resources
+            .iter()
+            .map(|r| r["urn"].as_str().unwrap().split("::").skip(2).collect::<Vec<_>>().join("::"))
+            .collect()
+    }
+
     /// Makes the stack `dev` ready.
     pub(crate) async fn init(&self) {
         let run = self.run("init", init(vec![stack()])).await;
@@ -305,14 +347,18 @@ pub(crate) fn from_xtask(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; these tests are run by `cargo xtask test L3`"))
 }
 
-/// Ends a process and all that it has started, as the end of a container does.
-pub(crate) fn kill_tree(pid: i32) {
+pub(crate) fn children(pid: i32) -> Vec<i32> {
     let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok();
-    let children: Vec<i32> = fs::read_dir("/proc")
+    fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|child| fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|s| parent(&s) == Some(pid)))
-        .collect();
+        .collect()
+}
+
+/// Ends a process and all that it has started, as the end of a container does.
+pub(crate) fn kill_tree(pid: i32) {
+    let children = children(pid);
     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     children.into_iter().for_each(kill_tree);
 }
@@ -352,6 +398,27 @@ pub(crate) fn init(stacks: Vec<Stack>) -> Operation {
 
 pub(crate) fn up() -> Operation {
     Operation::Up(Up { stack_name: "dev".to_owned(), options: Some(agent::UpRequest::default()) })
+}
+
+pub(crate) fn up_with(options: agent::UpRequest) -> Operation {
+    Operation::Up(Up { stack_name: "dev".to_owned(), options: Some(options) })
+}
+
+pub(crate) fn preview_with(options: agent::PreviewRequest) -> Operation {
+    Operation::Preview(Preview { stack_name: "dev".to_owned(), options: Some(options) })
+}
+
+pub(crate) fn refresh_with(options: agent::RefreshRequest) -> Operation {
+    Operation::Refresh(Refresh { stack_name: "dev".to_owned(), options: Some(options) })
+}
+
+pub(crate) fn destroy_with(options: agent::DestroyRequest) -> Operation {
+    Operation::Destroy(Destroy { stack_name: "dev".to_owned(), options: Some(options) })
+}
+
+/// How a resource of the stack is named in a target.
+pub(crate) fn urn(name: &str) -> String {
+    format!("urn:pulumi:dev::shop::pkotest:index:Thing::{name}")
 }
 
 pub(crate) async fn start(runs: &mut Runs, run_id: &str, operation: Operation) -> Result<Run, Status> {

@@ -1,11 +1,14 @@
 //! What is to be run, as agents take it.
 
+use std::collections::HashMap;
+
 use pko_api::workspace::{ConfigItem, WorkspaceStack};
 use pko_core::effect::{Init, Operation, OperationKind};
 use pko_proto::{
     agent::{self, config_item::V, config_value_from::F},
     runs::{self, start_request::Operation as Wanted},
 };
+use serde_json::Value;
 
 pub(super) fn init(init: &Init) -> Wanted {
     Wanted::Init(runs::Init { stacks: init.stacks.iter().map(stack).collect(), skip_install: init.skip_install })
@@ -18,6 +21,26 @@ fn stack(stack: &WorkspaceStack) -> runs::Stack {
         secrets_provider: stack.secrets_provider.clone().unwrap_or_default(),
         config: stack.config.iter().map(config_item).collect(),
         environment: stack.environment.clone(),
+        exact: exact(&stack.config),
+    }
+}
+
+/// Literals with numbers that a double does not hold, as text: every other number on this wire is a double.
+fn exact(config: &[ConfigItem]) -> HashMap<u32, String> {
+    let literal =
+        |item: &ConfigItem| item.value.clone().filter(|value| item.value_from.is_none() && loses_digits(value));
+    (0_u32..).zip(config).filter_map(|(at, item)| Some((at, literal(item)?.to_string()))).collect()
+}
+
+fn loses_digits(value: &Value) -> bool {
+    const EXACT: u64 = 1 << 53;
+    match value {
+        Value::Number(number) => {
+            number.as_u64().is_some_and(|n| n > EXACT) || number.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT)
+        }
+        Value::Array(items) => items.iter().any(loses_digits),
+        Value::Object(fields) => fields.values().any(loses_digits),
+        _ => false,
     }
 }
 
@@ -112,6 +135,14 @@ mod tests {
         let item = ConfigItem { value: Some(json!("c")), value_from: Some(from), ..ConfigItem::default() };
         let expected = agent::ConfigValueFrom { f: Some(F::Env("A".to_owned())), json: Some(true) };
         assert_eq!(config_item(&item).v, Some(V::ValueFrom(expected)));
+    }
+
+    #[test]
+    fn numbers_that_a_double_does_not_hold_travel_as_text_too() {
+        let item = |value| ConfigItem { value: Some(value), ..ConfigItem::default() };
+        let config = [item(json!(1_u64 << 53)), item(json!({"n": [9_007_199_254_740_993_u64]})), item(json!("text"))];
+        assert_eq!(exact(&config), HashMap::from([(1, "{\"n\":[9007199254740993]}".to_owned())]));
+        assert!(loses_digits(&json!(i64::MIN)) && !loses_digits(&json!(1.5e300)));
     }
 
     #[test]
