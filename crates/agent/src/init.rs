@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, builder::NonEmptyStringValueParser};
 use pko_source::{
     artifact::{Artifact, Bounds},
+    git::{self, Access, Depth, GitUrl},
     project,
     untar::Limit,
 };
@@ -19,6 +20,9 @@ use crate::place;
 const UNTAR_LIMIT: &str = "FLUX_MAX_UNTAR_SIZE_BYTES";
 /// Names another host for artifacts, for an operator that runs outside its cluster.
 const OTHER_HOST: &str = "SOURCE_CONTROLLER_LOCALHOST";
+
+/// With `true`, history is left at the server.
+const SHALLOW: &str = "GIT_SHALLOW";
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(group(ArgGroup::new("source").args(["git_url", "flux_url", "project_name"]).required(true)))]
@@ -37,7 +41,7 @@ pub struct Args {
     /// Address of a git repository
     #[arg(long, value_name = "URL", requires = "git_revision", value_parser = NonEmptyStringValueParser::new())]
     git_url: Option<String>,
-    /// Tag or commit of the git repository
+    /// Branch, tag, ref or commit of the git repository; its default branch when empty
     #[arg(long, value_name = "REVISION", requires = "git_url")]
     git_revision: Option<String>,
 
@@ -79,8 +83,8 @@ pub async fn run(args: Args) -> Result<()> {
         fetch_artifact(url, digest, setting(OTHER_HOST).as_deref(), &target, extracted)
             .await
             .context("unable to fetch flux artifact")?;
-    } else {
-        bail!("unable to fetch git source: git is not supported yet");
+    } else if let (Some(url), Some(revision)) = (&args.git_url, &args.git_revision) {
+        fetch_git(url, revision, &target).await.context("unable to fetch git source")?;
     }
     match &args.at {
         Some(at) => link(&target, args.dir.as_deref().unwrap_or(Path::new("")), at),
@@ -100,6 +104,17 @@ async fn fetch_artifact(
         artifact = artifact.at_host(host).with_context(|| format!("invalid {OTHER_HOST}"))?;
     }
     artifact.fetch(target, &Bounds { extracted, ..Bounds::default() }).await?;
+    Ok(())
+}
+
+async fn fetch_git(url: &str, revision: &str, target: &Path) -> Result<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let url = GitUrl::parse(url)?;
+    let access = Access::from_variables(variable)?;
+    let depth = if variable(SHALLOW).as_deref() == Some("true") { Depth::One } else { Depth::Full };
+    tracing::info!(%url, revision, dir = %target.display(), "about to clone into");
+    let commit = git::fetch(&url, &access, revision, depth, target).await?;
+    tracing::info!(%url, commit, dir = %target.display(), "git artifact fetched");
     Ok(())
 }
 
@@ -194,9 +209,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn git_is_refused_in_words() {
-        let args = parse("-t /nowhere --git-url https://h/x --git-revision abc").unwrap();
-        assert_eq!(run(args).await.unwrap_err().to_string(), "unable to fetch git source: git is not supported yet");
+    async fn an_address_that_git_does_not_have_is_refused_without_its_password() {
+        let args = parse("-t /nowhere --git-url ftp://me:hunter2@h/x --git-revision abc").unwrap();
+        let error = format!("{:#}", run(args).await.unwrap_err());
+        assert!(error.starts_with("unable to fetch git source: the address of the repository"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[tokio::test]

@@ -101,11 +101,7 @@ impl Artifact {
     }
 
     fn client(&self) -> Result<Client, ArtifactError> {
-        let client = match http::builder().build() {
-            // An image without CA certificates is no obstacle where none is asked for.
-            Err(_) if self.url.scheme() == "http" => http::builder().tls_certs_only([]).build(),
-            other => other,
-        };
+        let client = http::build(http::builder, &self.url);
         client.map_err(|error| ArtifactError::Client(http::reason(error)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use reqwest::{ClientBuilder, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, StatusCode, Url};
 
 /// What is waited before each further try. The first ones are short: in a cluster that is starting, what does not
 /// answer now often does a second later, and a pod is waiting.
@@ -20,6 +20,14 @@ pub fn builder() -> ClientBuilder {
         .user_agent(concat!("pulumi-kubernetes-operator/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(SILENCE_TIMEOUT)
+}
+
+/// A client for an address. An image without CA certificates is no obstacle where none is asked for.
+pub fn build(builder: impl Fn() -> ClientBuilder, url: &Url) -> reqwest::Result<Client> {
+    match builder().build() {
+        Err(_) if url.scheme() == "http" => builder().tls_certs_only([]).build(),
+        other => other,
+    }
 }
 
 /// Answers of a server that may be another one a moment later. That something is not implemented will not change.

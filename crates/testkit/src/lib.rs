@@ -5,4 +5,7 @@
 pub mod cloud;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+#[cfg(feature = "git")]
+pub mod git;
+#[cfg(feature = "sim")]
 pub mod sim;

@@ -22,6 +22,7 @@ use crate::{
     cluster::Target,
     image, paths,
     progress::{Step, run_logged},
+    tools,
 };
 
 /// The feature of tests that need this machine's one-node cluster: they reach into it, or start one themselves.
@@ -153,6 +154,7 @@ fn run_level(
         }
     }
     if level == Level::L3 {
+        tools::packages(&tools::SOURCE_PACKAGES)?;
         env = environment::of_the_cli()?;
     }
     if level == Level::L0 && only.is_none() {

@@ -10,7 +10,7 @@ mod sources;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-pub(crate) use pins::{CLUSTER_PACKAGES, IMAGE_PACKAGES};
+pub(crate) use pins::{CLUSTER_PACKAGES, IMAGE_PACKAGES, SOURCE_PACKAGES};
 use pins::{PACKAGES, PARTS};
 
 use crate::{paths::Lock, progress};
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.names.is_empty() {
         debian::ensure(&CLUSTER_PACKAGES)?;
         debian::ensure(&IMAGE_PACKAGES)?;
+        debian::ensure(&SOURCE_PACKAGES)?;
         names = [CHECKS, CLUSTER, WORKSPACE_IMAGE].concat();
     }
     ensure(&names)?;
