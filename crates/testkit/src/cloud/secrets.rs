@@ -5,8 +5,6 @@ use serde_json::{Value, json};
 
 use super::request::{Answer, Asked, Problem};
 
-const MARK: &[u8] = b"sealed:";
-
 pub(super) fn encrypt(asked: &Asked, stack: &str) -> Answer {
     Ok(json!({"ciphertext": seal(&asked.json()?["plaintext"], stack)?}))
 }
@@ -34,23 +32,28 @@ fn list(value: &Value) -> Vec<Value> {
 
 /// Both sides are bytes in base64, as Go has them in JSON.
 fn seal(plain: &Value, stack: &str) -> Answer {
-    let sealed: Vec<u8> = MARK.iter().copied().chain(scramble(&bytes(plain)?, stack)).collect();
-    Ok(STANDARD.encode(sealed).into())
+    Ok(STANDARD.encode([mark(stack), scramble(&bytes(plain)?)].concat()).into())
 }
 
 fn open(sealed: &Value, stack: &str) -> Answer {
     let sealed = bytes(sealed)?;
-    let sealed = sealed.strip_prefix(MARK).ok_or_else(|| Problem::bad_request("invalid ciphertext"))?;
-    Ok(STANDARD.encode(scramble(sealed, stack)).into())
+    let sealed = sealed.strip_prefix(mark(stack).as_slice());
+    let sealed = sealed.ok_or_else(|| Problem::bad_request("invalid ciphertext"))?;
+    Ok(STANDARD.encode(scramble(sealed)).into())
 }
 
 fn bytes(value: &Value) -> Result<Vec<u8>, Problem> {
     STANDARD.decode(value.as_str().unwrap_or_default()).map_err(|error| Problem::bad_request(&error.to_string()))
 }
 
-/// Its own inverse. Each stack has a key of its own, as with the service.
-fn scramble(text: &[u8], stack: &str) -> Vec<u8> {
-    text.iter().zip(stack.bytes().cycle()).map(|(byte, key)| byte ^ key ^ 0x5a).collect()
+/// What is sealed for a stack is of no use to another.
+fn mark(stack: &str) -> Vec<u8> {
+    format!("sealed for {stack}:").into_bytes()
+}
+
+/// Its own inverse.
+fn scramble(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| byte ^ 0x5a).collect()
 }
 
 #[cfg(test)]
@@ -63,6 +66,6 @@ mod tests {
         let sealed = seal(&plain, "acme/shop/dev").unwrap();
         assert!(!String::from_utf8_lossy(&bytes(&sealed).unwrap()).contains("planted"));
         assert_eq!(open(&sealed, "acme/shop/dev").unwrap(), plain);
-        assert_ne!(open(&sealed, "acme/shop/prod").unwrap(), plain);
+        assert_eq!(open(&sealed, "acme/shop/prod").unwrap_err().code, 400);
     }
 }
