@@ -53,7 +53,7 @@ async fn every_kind_and_form_of_key_opens_the_door() {
         assert_eq!(found.map_err(|e| e.to_string()), Ok(shop.main[2].clone()), "{kind:?} {form:?} {phrase:?}");
     }
     // What passes through YAML gets indented, and a passphrase that is not needed does no harm.
-    let indented: String = keys[0].private.lines().map(|line| format!("  {line}\r\n")).collect();
+    let indented: String = keys[0].private.lines().flat_map(|line| ["  ", line, "\r\n"]).collect();
     let access = known(&server, &SshKey { private: indented, ..keys[0].clone() }, &[("GIT_PASSWORD", "unused")]);
     assert_eq!(resolve(&server.url("shop.git"), &access, "main").await.unwrap(), shop.main[2]);
 }

@@ -178,5 +178,5 @@ pub(super) fn present(directory: &Path, url: &GitUrl) -> Option<ObjectId> {
     let repository = gix::open_opts(directory, options()).ok()?;
     let origin = repository.config_snapshot().string("remote.origin.url")?;
     let commit = repository.head_id().ok()?.detach();
-    (*origin == url.to_string()).then_some(commit)
+    (origin == url.to_string().as_str()).then_some(commit)
 }

@@ -186,15 +186,12 @@ fn decoded(text: &str) -> Result<String, UrlError> {
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
         let pair = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
-        match pair.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(decoded) => {
-                bytes.push(decoded);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
+        if let Some(decoded) = pair.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            bytes.push(decoded);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
         }
     }
     String::from_utf8(bytes).or_else(|_| refused("it is not text when its percent signs are resolved"))
