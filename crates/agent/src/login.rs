@@ -9,7 +9,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::SignedDuration;
-use pko_pulumi::Cli;
+use pko_pulumi::{Cli, Project};
 use pko_source::http;
 use reqwest::{StatusCode, Url, header, redirect};
 use serde::Deserialize;
@@ -19,6 +19,8 @@ use crate::runs::record::{Failure, Reason};
 
 const ACCESS_TOKEN: &str = "PULUMI_ACCESS_TOKEN";
 const BACKEND: &str = "PULUMI_BACKEND_URL";
+/// Names another service than the public one.
+const API: &str = "PULUMI_API";
 const FILE: &str = "PULUMI_OIDC_TOKEN_FILE";
 const ORGANIZATION: &str = "PULUMI_OIDC_ORG";
 const TEAM: &str = "PULUMI_OIDC_TEAM";
@@ -94,8 +96,12 @@ struct Wanted {
 impl Login {
     /// Sees to it that the CLI has an access token, if it is up to us. How long a run takes nobody knows, and the CLI
     /// needs its token to the end, so a run begins with one that has at least half of its life left.
-    pub(crate) async fn renew(&self, cli: &Cli) -> Result<(), NoToken> {
-        let Some(wanted) = Wanted::of(|name| cli.variable(name).filter(|value| !value.is_empty()))? else {
+    pub(crate) async fn renew(&self, cli: &Cli, project: Option<&Project>) -> Result<(), NoToken> {
+        // In the order in which the CLI looks for its backend.
+        let of_project = || project.and_then(|project| project.backend.clone());
+        let variable = |name: &str| cli.variable(name).filter(|value| !value.is_empty());
+        let backend = variable(BACKEND).or_else(of_project).or_else(|| variable(API));
+        let Some(wanted) = Wanted::of(|name| if name == BACKEND { backend.clone() } else { variable(name) })? else {
             return Ok(());
         };
         let mut held = self.held.lock().await;
@@ -216,19 +222,31 @@ impl Wanted {
                 Err(error) => http::reason(error),
                 Ok(response) => {
                     let status = response.status();
-                    let body = response.bytes().await.unwrap_or_default();
-                    if status == StatusCode::OK
-                        && let Ok(granted) = serde_json::from_slice::<Granted>(&body)
-                    {
-                        return Ok(granted);
+                    match response.bytes().await {
+                        Err(error) => http::reason(error),
+                        Ok(body) => {
+                            if status == StatusCode::OK
+                                && let Ok(granted) = serde_json::from_slice::<Granted>(&body)
+                            {
+                                return Ok(granted);
+                            }
+                            let said = format!("{status}{}", explanation(&body, &identity));
+                            if status != StatusCode::OK && !http::is_transient(status) {
+                                let whose = if self.scope.is_empty() {
+                                    "the organization".to_owned()
+                                } else {
+                                    self.scope.clone()
+                                };
+                                return Err(NoToken::Refused {
+                                    url: http::shown(&url),
+                                    file: self.file.clone(),
+                                    whose,
+                                    said,
+                                });
+                            }
+                            said
+                        }
                     }
-                    let said = format!("{status}{}", explanation(&body).replace(&identity, "[token]"));
-                    if !http::is_transient(status) {
-                        let whose =
-                            if self.scope.is_empty() { "the organization".to_owned() } else { self.scope.clone() };
-                        return Err(NoToken::Refused { url: http::shown(&url), file: self.file.clone(), whose, said });
-                    }
-                    said
                 }
             };
             let Some(wait) = waits.next() else { return Err(unreachable(trouble)) };
@@ -250,12 +268,12 @@ fn organization_of(identity: &str) -> Option<String> {
 }
 
 /// Why the service says no, in either of the forms that it may have, behind a colon.
-fn explanation(body: &[u8]) -> String {
+fn explanation(body: &[u8], identity: &str) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut text = String::new();
     for word in ["error", "error_description", "message"].iter().filter_map(|field| body[field].as_str()) {
         text.push_str(": ");
-        text.extend(word.chars().take(300));
+        text.extend(word.replace(identity, "[token]").chars().take(300));
     }
     text
 }
@@ -312,11 +330,14 @@ mod tests {
     #[test]
     fn what_the_service_says_is_told_and_nothing_else_of_its_answer() {
         assert_eq!(
-            explanation(br#"{"error":"invalid_grant","error_description":"too old"}"#),
+            explanation(br#"{"error":"invalid_grant","error_description":"too old"}"#, "abc.def"),
             ": invalid_grant: too old"
         );
-        assert_eq!(explanation(br#"{"code":401,"message":"Unauthorized"}"#), ": Unauthorized");
-        assert_eq!(explanation(b"<html>"), "");
+        assert_eq!(explanation(br#"{"code":401,"message":"Unauthorized"}"#, "abc.def"), ": Unauthorized");
+        assert_eq!(explanation(b"<html>", "abc.def"), "");
+        let token = "x".repeat(1000);
+        let echoed = format!(r#"{{"message":"bad token {token}"}}"#);
+        assert_eq!(explanation(echoed.as_bytes(), &token), ": bad token [token]");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use pko_agent::{auth::ApiServer, init, place, serve, tini};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 #[derive(Parser)]
@@ -72,12 +73,24 @@ fn run(cli: Cli) -> Result<()> {
     tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_ansi(false).init();
     match cli.command {
         Command::Bootstrap { to } => place::copy_self(&to),
-        Command::Init(args) => block_on(init::run(args)),
+        Command::Init(args) => block_on(until_signal(init::run(args))),
         Command::Link { directory, at } => place::link(&directory, &at),
         Command::Serve(args) => block_on(serve::run(args, &cli.api_server)),
         Command::Version => {
             print_version();
             Ok(())
+        }
+    }
+}
+
+/// Work that can be stopped at any moment. The first process of a container has to listen for signals itself.
+async fn until_signal(work: impl Future<Output = Result<()>>) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("preparing for signals")?;
+    tokio::select! {
+        done = work => done,
+        _ = terminate.recv() => {
+            tracing::info!("stopped by a signal");
+            std::process::exit(143)
         }
     }
 }

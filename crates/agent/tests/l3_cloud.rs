@@ -115,7 +115,7 @@ async fn a_failed_run_has_its_permalink_too() {
     let rig = serving(&cloud, &program("value: x, failCreate: 'quota of 3 things exceeded'")).await;
     rig.init().await;
     let run = rig.run("u", up()).await;
-    assert_eq!((run.state(), reason(&run)), (State::Failed, "UpdateFailed"));
+    assert_eq!((run.state(), reason(&run)), (State::Failed, "ProviderFailed"));
     assert!(run.failure.unwrap().message.contains("quota of 3 things exceeded"));
     assert_eq!(run.permalink, "http://console.test/acme/shop/dev/updates/1");
     assert_eq!(cloud.updates()[0].status, Status::Failed);
@@ -179,7 +179,7 @@ async fn an_update_of_someone_else_is_a_conflict_and_is_left_alone() {
     let failure = rig.run("u", up()).await.failure.unwrap();
     assert_eq!(failure.reason, "UpdateConflict");
     assert!(
-        failure.message.contains("[409] Conflict: Another update is currently in progress."),
+        failure.message.starts_with("Another update of the stack is currently in progress."),
         "{}",
         failure.message
     );

@@ -92,7 +92,7 @@ async fn a_token_that_is_missing_or_refused_is_told_as_such() {
     rig.start_agent().await;
     let words = ["PULUMI_ACCESS_TOKEN must be set", "envRefs"];
     assert_failure(rig.run("u", up()).await.failure, "InvalidAccessToken", false, &words);
-    assert_failure(rig.run("i", init(vec![stack()])).await.failure, "InitializationFailed", false, &words);
+    assert_failure(rig.run("i", init(vec![stack()])).await.failure, "InvalidAccessToken", false, &words);
     rig.kill_agent();
     rig.set_env("PULUMI_ACCESS_TOKEN", "pul-planted");
     rig.start_agent().await;

@@ -148,6 +148,10 @@ pub fn plan(project: &str, items: &[ConfigItem]) -> Result<Vec<ConfigStep>, Conf
         // The document of the structured values takes the text ones along.
         for item in prepared.iter_mut().filter(|p| p.sort == Sort::Plain) {
             item.sort = Sort::Json;
+            if item.size() > ARGUMENT {
+                // In a document it would be longer than an argument can be.
+                item.sort = Sort::Alone;
+            }
         }
     }
     let meet = |a: &Prepared, b: &Prepared| a.sort != b.sort && a.key.root() == b.key.root();

@@ -138,7 +138,10 @@ pub fn explain(what: &str, ended: &Ended, summary: &Summary, now: Timestamp) -> 
     let class = class_of(ended, summary, &stderr);
     // What a program says matters unless a resource is to blame.
     let program = if summary.blames_resources() { String::new() } else { summary.program_words() };
-    let text = describe(what, [program.as_str()].into_iter().chain(summary.errors()), ended);
+    let said = [program.as_str()].into_iter().chain(summary.errors());
+    // Once the engine has begun, the rest of the standard error is what others said through it.
+    let last = if summary.seen > 0 { own_words(&stderr, summary) } else { Vec::new() };
+    let text = describe(what, said.chain(last), ended);
     let all = [text.as_str(), &stderr].join("\n");
     let message = match (class, remedy(class, &all, now)) {
         (_, None) => text,
@@ -149,14 +152,32 @@ pub fn explain(what: &str, ended: &Ended, summary: &Summary, now: Timestamp) -> 
     Failed { class, message: shorten(&message) }
 }
 
+/// Errors of the CLI itself. Its standard error also repeats what the engine, providers and programs have said, which is
+/// in the events, and what they log.
+pub fn own_words<'a>(stderr: &'a str, summary: &Summary) -> Vec<&'a str> {
+    let program = summary.program_words();
+    let said = |bare: &str| summary.errors().any(|error| error.contains(bare)) || program.contains(bare);
+    stderr
+        .lines()
+        .filter(|line| line.strip_prefix("error: ").is_some_and(|bare| !is_generic(bare) && !said(bare.trim())))
+        .collect()
+}
+
+/// What can be wrong before the engine begins, or after it has ended. Others use the same words for matters of their own.
+fn of_the_cli_alone(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Conflict
+            | Class::InvalidAccessToken
+            | Class::InvalidPassphrase
+            | Class::ProjectNotFound
+            | Class::StackNotFound
+            | Class::Other
+    )
+}
+
 fn class_of(ended: &Ended, summary: &Summary, stderr: &str) -> Class {
-    // What a provider says is about its own cloud: its tokens and its conflicts are not Pulumi's. The CLI may repeat it on
-    // its standard error.
-    let of_resource = |line: &str| {
-        let bare = line.trim().trim_start_matches("error: ");
-        summary.resource_errors().any(|error| error.contains(bare))
-    };
-    let own: Vec<&str> = summary.own_errors().chain(stderr.lines().filter(|line| !of_resource(line))).collect();
+    let last = own_words(stderr, summary);
     let protected = |text: &str| {
         text.contains("because it is protected") || text.contains("as it is currently marked for protection")
     };
@@ -164,9 +185,14 @@ fn class_of(ended: &Ended, summary: &Summary, stderr: &str) -> Class {
     if ended.signal.is_some() {
         return Class::Killed;
     }
-    match classify(&own.join("\n")) {
+    let own = if summary.seen > 0 { last.join("\n") } else { stderr.to_owned() };
+    match classify(&own) {
         Class::Other => {}
         class => return class,
+    }
+    let engine = classify(&summary.own_errors().collect::<Vec<_>>().join("\n"));
+    if !of_the_cli_alone(engine) {
+        return engine;
     }
     if summary.result.as_deref() == Some("canceled") {
         return Class::Canceled;
@@ -191,6 +217,7 @@ fn class_of(ended: &Ended, summary: &Summary, stderr: &str) -> Class {
         Some(6) => Class::StackNotFound,
         Some(7) => Class::UnexpectedChanges,
         Some(8) => Class::Canceled,
+        _ if !last.is_empty() => Class::Other,
         _ if !program.is_empty() || summary.own_errors().any(|e| !is_generic(e)) => Class::ProgramFailed,
         _ if silent => Class::PlanViolation,
         _ => Class::Other,
@@ -412,6 +439,29 @@ mod tests {
     fn explained(ended: &Ended, summary: &Summary) -> (Class, String) {
         let Failed { class, message } = explain("pulumi up", ended, summary, "2026-11-15T23:20:00Z".parse().unwrap());
         (class, message)
+    }
+
+    #[test]
+    fn what_the_cli_says_after_its_engine_is_not_hidden_by_what_the_program_said() {
+        let program = says("info#err", "", "DeprecationWarning: use something newer");
+        let printed = "DeprecationWarning: use something newer\nerror: writing snapshot: no space left on device\n";
+        let (class, message) = explained(&ended(1, printed), &events("succeeded", &[program]));
+        assert_eq!(class, Class::Other);
+        assert!(message.contains("error: writing snapshot: no space left on device"), "{message}");
+    }
+
+    #[test]
+    fn what_others_say_through_the_cli_is_not_taken_for_its_own_words() {
+        for words in ["registry said [401], going on without", "the stack is currently locked by someone"] {
+            let said = [says("info#err", "", words), says("error", THING, "quota exceeded")];
+            let printed = format!("{words}\nerror: quota exceeded\nerror: update failed\n");
+            let (class, message) = explained(&ended(1, &printed), &events("failed", &said));
+            assert_eq!(class, Class::ProviderFailed, "{words}");
+            assert!(message.contains("quota exceeded") && !message.contains("PULUMI_ACCESS_TOKEN"), "{message}");
+        }
+        let late = "error: failed to save: [401] Unauthorized: No credentials provided or are invalid.";
+        let (class, _) = explained(&ended(1, late), &events("succeeded", &[]));
+        assert_eq!(class, Class::InvalidAccessToken, "this is the CLI itself");
     }
 
     /// What the CLI 3.259 writes to its standard error before the engine is started, with its exit status.

@@ -18,7 +18,7 @@ pub use calls::Call;
 pub use config::{ConfigError, ConfigItem, ConfigStep, ConfigValue, plan as plan_config};
 pub use env_file::{BadEnvFile, parse as parse_env_file};
 pub use events::{EventLog, Summary};
-pub use failure::{Class, Failed, classify, describe, explain, shorten};
+pub use failure::{Class, Failed, classify, describe, explain, own_words, shorten};
 pub use operation::{Kind, Operation, Options};
 pub use outputs::{Output, compact, is_secret, outputs_of_cli};
 pub use process::{Cannot, Cli, Ended, Identity, Running, Wiring};

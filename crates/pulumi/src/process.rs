@@ -174,8 +174,8 @@ impl Cli {
             .current_dir(&self.directory)
             .env("PULUMI_SKIP_UPDATE_CHECK", "true")
             .env("PULUMI_DEBUG_COMMANDS", "true")
-            .envs(self.got.lock().unwrap_or_else(PoisonError::into_inner).0.iter().map(|(k, v)| (k, v)))
             .envs(self.env.0.iter().map(|(k, v)| (k, v)))
+            .envs(self.got.lock().unwrap_or_else(PoisonError::into_inner).0.iter().map(|(k, v)| (k, v)))
             .env("PULUMI_AUTOMATION_API", "true")
             .process_group(0)
             .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });

@@ -76,7 +76,9 @@ pub fn stack_file(directory: &Path, stack: &str) -> Option<PathBuf> {
     let files = FILES.map(|file| directory.join(file));
     let (project, text) = files.iter().find_map(|file| Some((file, fs::read_to_string(file).ok()?)))?;
     let fields: Map<String, Value> = serde_saphyr::from_str(&text).ok()?;
-    let elsewhere = fields.get("stackConfigDir").and_then(Value::as_str).unwrap_or_default();
+    // Its older name is still understood.
+    let elsewhere = fields.get("stackConfigDir").or_else(|| fields.get("config"));
+    let elsewhere = elsewhere.and_then(Value::as_str).unwrap_or_default();
     let name = stack.rsplit('/').next().unwrap_or(stack);
     let form = project.extension()?.to_str()?;
     Some(directory.join(elsewhere).join(format!("Pulumi.{name}.{form}")))

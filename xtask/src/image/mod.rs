@@ -56,8 +56,8 @@ pub(crate) fn operator_digest() -> Result<String> {
 }
 
 /// The manager that went into the image for tests; static, so it runs on this machine as well.
-pub(crate) fn manager() -> PathBuf {
-    binaries_dir("quick").join("manager")
+pub(crate) fn manager() -> Result<PathBuf> {
+    Ok(images_dir()?.join("quick/manager"))
 }
 
 /// Loads archives into our cluster, or tells how to load them into another.
@@ -142,10 +142,6 @@ fn rust_target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-fn binaries_dir(profile: &str) -> PathBuf {
-    paths::root().join("target").join(rust_target()).join(profile)
-}
-
 /// Builds `manager` and `agent` statically for musl; returns the directory they are in.
 fn binaries(profile: &str) -> Result<PathBuf> {
     let target = rust_target();
@@ -154,6 +150,9 @@ fn binaries(profile: &str) -> Result<PathBuf> {
             .context("the images need rustup to add Rust's musl target")?;
     let step = Step::begin(format!("building manager and agent ({profile})"));
     let log = images_dir()?.join("build.log");
+    // All clones share what is compiled of dependencies; what is built of this clone is then its own.
+    let shared = paths::cache()?.join("rust");
+    let _lock = Lock::take("rust")?;
     if !installed.lines().any(|l| l == target) {
         run_logged(&step, Command::new("rustup").current_dir(paths::root()).args(["target", "add", &target]), &log)?;
     }
@@ -161,29 +160,25 @@ fn binaries(profile: &str) -> Result<PathBuf> {
         &step,
         Command::new(env!("CARGO"))
             .current_dir(paths::root())
-            .args([
-                "build",
-                // Whatever CARGO_TARGET_DIR says, since the binaries are looked for there.
-                "--target-dir=target",
-                "--locked",
-                "--profile",
-                profile,
-                "--target",
-                &target,
-                "-p",
-                "pko-operator",
-                "-p",
-                "pko-agent",
-            ])
+            .arg("build")
+            .arg("--target-dir")
+            .arg(&shared)
+            .args(["--locked", "--profile", profile, "--target", &target, "-p", "pko-operator", "-p", "pko-agent"])
             .env(format!("CC_{}", target.replace('-', "_")), "musl-gcc"),
         &log,
     )?;
-    let dir = binaries_dir(profile);
+    let dir = images_dir()?.join(profile);
+    std::fs::create_dir_all(&dir)?;
     for binary in ["manager", "agent"] {
-        let path = dir.join(binary);
-        if !archive::is_static(&path)? {
-            bail!("{} is not statically linked", path.display());
+        let built = shared.join(&target).join(profile).join(binary);
+        if !archive::is_static(&built)? {
+            bail!("{} is not statically linked", built.display());
         }
+        let own = dir.join(binary);
+        // A new file: the old one may be running.
+        let unfinished = own.with_extension("unfinished");
+        std::fs::copy(&built, &unfinished).with_context(|| format!("copying {}", built.display()))?;
+        std::fs::rename(&unfinished, &own).with_context(|| format!("replacing {}", own.display()))?;
     }
     step.done("built");
     Ok(dir)

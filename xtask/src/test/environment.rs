@@ -42,7 +42,7 @@ pub(crate) fn variables(target: &Target, level: Level) -> Result<Vec<(&'static s
     ];
     if let Target::Ours { cluster, .. } = target {
         variables.extend([
-            ("PKO_TEST_MANAGER", image::manager().display().to_string()),
+            ("PKO_TEST_MANAGER", image::manager()?.display().to_string()),
             ("PKO_TEST_VOLUMES", cluster.volumes().display().to_string()),
             ("PKO_TEST_HOST_ADDRESS", cluster.host_address()),
             ("PKO_TEST_NODE_ADDRESS", cluster.node_address()),

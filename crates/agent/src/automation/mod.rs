@@ -16,7 +16,7 @@ use pko_proto::agent::{
     SetAllConfigRequest, SetAllConfigResult, StackSummary, UpRequest, UpResult, UpStream, WhoAmIRequest, WhoAmIResult,
     automation_service_server::AutomationService as Service, destroy_stream, preview_stream, refresh_stream, up_stream,
 };
-use pko_pulumi::{Call, Class, Ended, StackListed, classify, plan_config, selected_of_list};
+use pko_pulumi::{Call, Class, Ended, StackListed, Wiring, classify, plan_config, selected_of_list};
 use tonic::{Request, Response, Status, async_trait};
 
 use self::{
@@ -33,13 +33,13 @@ pub(crate) struct AutomationService {
     registry: Arc<Registry>,
     selected: Mutex<Option<String>>,
     /// Quick calls of the CLI change the same files, so they take turns.
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
     count: AtomicU64,
 }
 
 impl AutomationService {
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, selected: Mutex::default(), turn: tokio::sync::Mutex::default(), count: AtomicU64::default() }
+        Self { registry, selected: Mutex::default(), turn: Arc::default(), count: AtomicU64::default() }
     }
 
     fn workspace(&self) -> &Workspace {
@@ -47,9 +47,22 @@ impl AutomationService {
     }
 
     async fn call(&self, call: &Call<'_>, stdin: Option<String>) -> Result<Ended, Status> {
-        let _turn = self.turn.lock().await;
-        self.workspace().log_in().await.map_err(|error| no_token(call.name(), &error))?;
-        self.workspace().cli.run(call, stdin).await.map_err(|error| cannot(call.name(), &error))
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let name = call.name();
+        self.workspace().log_in().await.map_err(|error| no_token(name, &error))?;
+        let running = self.workspace().cli.start(call, stdin, Wiring::Pipes).map_err(|error| cannot(name, &error))?;
+        // A client that goes away ends this call, but not the CLI, which has its turn to the end.
+        let waiting = tokio::spawn(async move {
+            let ended = running.wait().await;
+            drop(turn);
+            ended
+        });
+        let ended = waiting.await.map_err(|error| Status::internal(error.to_string()))?;
+        let ended = ended.map_err(|error| cannot(name, &error))?;
+        if !ended.succeeded() && classify(&ended.stderr) == Class::InvalidAccessToken {
+            self.workspace().log_out().await;
+        }
+        Ok(ended)
     }
 
     fn select(&self, stack: Option<String>) {

@@ -57,7 +57,7 @@ fn value(cli: &Cli, item: &agent::ConfigItem) -> Result<Option<ConfigValue>, Bad
         V::ValueFrom(from) => {
             let text = match from.f.as_ref().ok_or(BadValue::None)? {
                 F::Env(name) => cli.variable(name).ok_or_else(|| BadValue::Variable(name.clone()))?,
-                F::Path(path) => std::fs::read_to_string(path).map_err(|error| {
+                F::Path(path) => read_file(path).map_err(|error| {
                     tracing::warn!(%error, path, "a configuration value cannot be read");
                     BadValue::Path(path.clone())
                 })?,
@@ -67,6 +67,14 @@ fn value(cli: &Cli, item: &agent::ConfigItem) -> Result<Option<ConfigValue>, Bad
             if structured { from_json(&item.key, text) } else { Ok(Some(ConfigValue::Text(text))) }
         }
     }
+}
+
+/// A regular file: anything else might never come to an end.
+fn read_file(path: &str) -> std::io::Result<String> {
+    if std::fs::metadata(path)?.is_file() {
+        return std::fs::read_to_string(path);
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file"))
 }
 
 fn from_json(key: &str, text: String) -> Result<Option<ConfigValue>, BadValue> {

@@ -92,6 +92,7 @@ mod tests {
     #[test]
     fn a_secret_is_set_again_unless_both_it_and_its_place_in_the_file_are_as_they_were() {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("Pulumi.yaml"), "name: shop\nruntime: yaml\n").unwrap();
         let known = KnownSecrets::default();
         let is_set = |value: &str| known.is_set(dir.path(), "org/shop/dev", &step(value));
         assert!(!is_set("a"), "there is no file");

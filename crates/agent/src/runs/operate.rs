@@ -1,7 +1,7 @@
 //! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
 
 use pko_proto::runs::Phase;
-use pko_pulumi::{Call, Cannot, Class, Ended, Identity, Kind, Options, Running, Summary, Wiring, classify, explain};
+use pko_pulumi::{Call, Cannot, Ended, Identity, Kind, Options, Running, Summary, Wiring, explain, own_words};
 
 use super::{
     entry::{Entry, Wish},
@@ -79,19 +79,16 @@ pub(crate) fn conclude(entry: &Entry, workspace: &Workspace) -> End {
     };
     let summary = Summary::of(&entry.page.events()).unwrap_or_default();
     let outcome = match summary.succeeded() {
-        Some(true) if entry.start.remove => {
-            Err(interrupted("everything was destroyed, but the agent was restarted before it removed the stack"))
-        }
-        Some(true) => Ok(()),
+        // Behind the last event the CLI still saves the state, writes the history and gives the lock back.
+        Some(true) => Err(interrupted(
+            "the agent's container was restarted when the run had done its work; whether all of it was saved is not known",
+        )),
         Some(false) => Err(failure(entry, &format!("pulumi {}", kind.name()), &summary, &Ended::default())),
         None => Err(interrupted(
             "the agent's container was restarted during the run, which ended the CLI; resources may have been left as \
              they were at that moment, and the stack may be locked",
         )),
     };
-    if outcome.is_ok() && kind == Kind::Up {
-        findings.output_count = outputs::count(&summary);
-    }
     findings.summary = summary;
     findings.permalink = entry.page.permalink();
     end(workspace, outcome, findings)
@@ -122,9 +119,10 @@ async fn finish(
     let ended = ended.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
     findings.permalink = ended.permalink.clone().or_else(|| entry.page.permalink());
     entry.keep_last_words(Some(ended.clone()));
-    // Nobody learns the exit status of a process that is not a child; its events tell, and one thing only its words.
+    // Nobody learns the exit status of a process that is not a child; its events tell, and of what went wrong after them
+    // only its last words.
     let succeeded = if adopted {
-        summary.succeeded().map(|succeeded| succeeded && classify(&ended.stderr) != Class::UnexpectedChanges)
+        summary.succeeded().map(|succeeded| succeeded && own_words(&ended.stderr, summary).is_empty())
     } else {
         Some(ended.succeeded())
     };

@@ -1,17 +1,20 @@
 //! A run's outputs. Plain ones are in the journal's events; secret ones are masked there and asked of the CLI.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use pko_pulumi::{Call, Ended, Output, Summary, compact, describe, is_secret, outputs_of_cli};
+use pko_pulumi::{Call, Ended, Output, Summary, Wiring, compact, describe, is_secret, outputs_of_cli};
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use super::entry::Entry;
 use crate::workspace::Workspace;
 
 /// How the CLI shows a secret in `stack output` without `--show-secrets`.
 const MASK: &str = "[secret]";
+/// How long the CLI may take for outputs; it decrypts them, which may take a service's help.
+const PATIENCE: Duration = Duration::from_mins(2);
 
-pub(crate) fn count(summary: &Summary) -> i32 {
+fn count(summary: &Summary) -> i32 {
     summary.outputs().map_or(0, |outputs| i32::try_from(outputs.len()).unwrap_or(i32::MAX))
 }
 
@@ -60,7 +63,12 @@ fn needs_cli(summary: &Summary) -> bool {
 async fn ask(workspace: &Workspace, stack: &str, summary: &Summary) -> Result<BTreeMap<String, Output>, String> {
     let print = async |show_secrets: bool| {
         let call = Call::Outputs { stack, show_secrets };
-        let ended = workspace.cli.run(&call, None).await.map_err(|e| e.to_string())?;
+        let mut running = workspace.cli.start(&call, None, Wiring::Pipes).map_err(|e| e.to_string())?;
+        if timeout(PATIENCE, running.exit()).await.is_err() {
+            tracing::warn!("killing the CLI, which does not come to an end with the outputs");
+            running.kill();
+        }
+        let ended = running.wait().await.map_err(|e| e.to_string())?;
         // Of a failed call only the errors are told; what it printed may be secret.
         let told = Ended { stdout: String::new(), ..ended.clone() };
         if ended.succeeded() { Ok(ended.stdout) } else { Err(describe(call.name(), std::iter::empty(), &told)) }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pko_proto::runs::{Init, Phase, Stack};
-use pko_pulumi::{Call, Class, ConfigStep, Ended, Summary, Wiring, explain, plan_config};
+use pko_pulumi::{Call, Class, ConfigStep, Ended, Summary, Wiring, describe, explain, plan_config};
 use serde_json::Value;
 
 use super::{
@@ -15,6 +15,9 @@ use super::{
     supervise::supervise,
 };
 use crate::workspace::{NoVersion, Workspace};
+
+/// Set to `1` or `true`, the CLI is taken for what it is.
+const SKIP_VERSION_CHECK: &str = "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK";
 
 pub(crate) async fn prepare(entry: &Entry, workspace: &Workspace, init: &Init) -> Result<(), Failure> {
     entry.set_phase(Phase::Installing);
@@ -70,6 +73,10 @@ async fn check_version(
     let needs = |what: &str, since: &dyn std::fmt::Display| {
         incompatible(format!("Pulumi CLI version {version} does not support {what}, require >= v{since}"))
     };
+    let unchecked = workspace.cli.variable(SKIP_VERSION_CHECK).is_some_and(|value| value == "1" || value == "true");
+    if unchecked {
+        return Ok(());
+    }
     if !version.is_supported() {
         return incompatible(format!("Pulumi CLI version {version} is none that the agent can drive, require 3.x"));
     }
@@ -144,6 +151,12 @@ async fn call(
     Err(wished(entry).unwrap_or_else(|| {
         // What could not be made ready is the reason; its class says what to do, and whether to try again.
         let failed = explain(call.name(), &ended, &Summary::default(), jiff::Timestamp::now());
+        let plugins = [Class::PluginNotFound, Class::PluginDownloadFailed, Class::Killed];
+        if matches!(call, Call::Install) && !plugins.contains(&failed.class) {
+            // These are mostly the words of a language's own package manager.
+            let text = describe(call.name(), std::iter::empty(), &ended);
+            return Failure { retryable: true, ..Failure::new(reason, text) };
+        }
         let retryable = failed.class.retryable();
         let reason = if failed.class == Class::InvalidAccessToken { Reason::InvalidAccessToken } else { reason };
         Failure { retryable, ..Failure::new(reason, failed.message) }

@@ -91,7 +91,9 @@ pub(crate) async fn supervise(
         }
     }
     if let Some(following) = following {
-        while following.look(entry) {}
+        while following.look(entry) {
+            tokio::task::yield_now().await;
+        }
     }
     running.wait().await
 }

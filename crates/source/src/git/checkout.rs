@@ -63,8 +63,12 @@ pub(super) fn fill(
     .map_err(|error| local(error.into()))?
     .to_thread_local();
     let depth = if shallow { Shallow::DepthAtRemote(NonZeroU32::MIN) } else { Shallow::NoChange };
-    let spec = wanted.commit.to_string();
-    if let Outcome::NotGiven(_) = fetch(&repository, dialer, &[spec], depth, stop)? {
+    let mut specs = vec![wanted.commit.to_string()];
+    if !shallow {
+        // Programs ask their repository for its tags, to tell their version.
+        specs.extend(EVERYTHING.map(str::to_owned));
+    }
+    if let Outcome::NotGiven(_) = fetch(&repository, dialer, &specs, depth, stop)? {
         let mut specs: Vec<String> = EVERYTHING.map(str::to_owned).to_vec();
         specs.extend(wanted.reference.iter().map(|name| format!("+{name}:refs/remotes/named/{name}")));
         if let Outcome::NotGiven(error) = fetch(&repository, dialer, &specs, Shallow::NoChange, stop)? {

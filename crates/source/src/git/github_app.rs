@@ -79,7 +79,9 @@ fn endpoint(app: &App, url: &GitUrl) -> Result<Url, GitError> {
     let base = match (&app.api, url.host()) {
         (Some(api), _) => api.trim_end_matches('/').to_owned(),
         (None, "github.com") => "https://api.github.com".to_owned(),
-        (None, host) => format!("https://{host}/api/v3"),
+        (None, host) => {
+            format!("https://{host}{}/api/v3", url.http_port().map(|port| format!(":{port}")).unwrap_or_default())
+        }
     };
     if !app.installation.chars().all(|c| c.is_ascii_alphanumeric()) {
         let name = "GIT_GITHUB_APP_INSTALLATION_ID";

@@ -85,6 +85,14 @@ impl GitUrl {
         }
     }
 
+    /// The port of an HTTP address that names one.
+    pub(super) fn http_port(&self) -> Option<u16> {
+        match &self.place {
+            Place::Http(place) => place.url.port(),
+            Place::Ssh(_) => None,
+        }
+    }
+
     pub fn is_ssh(&self) -> bool {
         matches!(self.place, Place::Ssh(_))
     }
