@@ -54,3 +54,7 @@ pub const LOCAL_DIR: &str = "LOCAL_DIR";
 pub const PROJECT_NAME: &str = "PROJECT_NAME";
 /// Runtime of the project to make.
 pub const PROJECT_RUNTIME: &str = "PROJECT_RUNTIME";
+/// Backend that the project names.
+pub const PROJECT_BACKEND: &str = "PROJECT_BACKEND";
+/// Directory of stack files that the project names.
+pub const PROJECT_STACK_CONFIG_DIR: &str = "PROJECT_STACK_CONFIG_DIR";

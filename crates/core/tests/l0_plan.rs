@@ -141,7 +141,8 @@ fn templated_stack() {
 #[test]
 fn a_destroy_without_sources_ignores_the_templates() {
     let stack = stack(json!({"stack": "dev", "workspaceTemplate": {"spec": {"local": {"dir": "/app"}, "image": "i"}}}));
-    let project = pko_api::ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned() };
+    let project =
+        pko_api::ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned(), ..pko_api::ProjectInfo::default() };
     let spec = plan::workspace(&stack, &Source::ProjectInfo(project.clone())).unwrap().spec;
     assert_eq!((spec.project_info, spec.local, spec.image.as_deref()), (Some(project), None, Some("i")));
 }

@@ -147,11 +147,32 @@ fn pod_with_a_template() {
 
 #[test]
 fn pod_for_a_destroy_without_sources() {
-    let project = pko_api::ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned() };
+    let project =
+        pko_api::ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned(), ..pko_api::ProjectInfo::default() };
     let mut workspace = plan::workspace(&stack(json!({"stack": "dev"})), &Source::ProjectInfo(project)).unwrap();
     workspace.metadata.uid = Some("workspace-uid".to_owned());
     let object = build::stateful_set(&workspace, &settings()).unwrap().object;
     assert_snapshot!(text(&object["spec"]["template"]["spec"]["initContainers"]));
+}
+
+#[test]
+fn a_destroy_without_sources_looks_where_the_project_keeps_its_stacks() {
+    let project = pko_api::ProjectInfo {
+        name: "app".to_owned(),
+        runtime: "yaml".to_owned(),
+        backend: Some("s3://states".to_owned()),
+        stack_config_dir: Some("stacks".to_owned()),
+    };
+    let mut workspace = plan::workspace(&stack(json!({"stack": "dev"})), &Source::ProjectInfo(project)).unwrap();
+    workspace.metadata.uid = Some("workspace-uid".to_owned());
+    let object = build::stateful_set(&workspace, &settings()).unwrap().object;
+    let fetch = &object["spec"]["template"]["spec"]["initContainers"][1];
+    let command: Vec<&str> = fetch["command"].as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
+    let options = "--project-backend $(PROJECT_BACKEND) --project-stack-config-dir $(PROJECT_STACK_CONFIG_DIR)";
+    assert!(command.join(" ").ends_with(options), "{command:?}");
+    let value =
+        |name: &str| fetch["env"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap()["value"].clone();
+    assert_eq!((value("PROJECT_BACKEND"), value("PROJECT_STACK_CONFIG_DIR")), (json!("s3://states"), json!("stacks")));
 }
 
 #[test]

@@ -263,7 +263,8 @@ fn a_result_is_taken_over_before_its_update_is_let_go() {
     let mut update = ended(None);
     let status = update.status.as_mut().unwrap();
     status.outputs = "app-2-stack-outputs".to_owned();
-    status.project_info = Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned() });
+    status.project_info =
+        Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() });
     let outputs = BTreeMap::from([("plain".to_owned(), json!(1)), ("hidden".to_owned(), json!("[secret]"))]);
     let (effects, then) = with_update(world(with_current(stack())), &update)
         .answer(Question::Outputs { secret: "app-2-stack-outputs".to_owned() }, Answer::Outputs(Some(outputs.clone())))
@@ -370,7 +371,7 @@ fn a_destroy_that_failed_keeps_the_stack() {
 fn a_destroy_needs_no_source_once_the_project_is_known() {
     let mut stack = deleted(with_last(stack(), last_update(SUCCEEDED)));
     stack.status.as_mut().unwrap().project_info =
-        Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned() });
+        Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() });
     let (effects, _) = World::of_stack(stack).act();
     let Some(Effect::ApplyWorkspace { workspace, .. }) = effects.get(1) else { panic!("{effects:?}") };
     assert_eq!(workspace.spec.project_info.as_ref().unwrap().name, "program");

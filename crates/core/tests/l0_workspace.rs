@@ -176,7 +176,8 @@ fn a_running_pod_is_made_ready_by_a_run() {
 #[test]
 fn a_workspace_without_a_program_installs_nothing() {
     let mut workspace = workspace();
-    workspace.spec.project_info = Some(ProjectInfo { name: "p".to_owned(), runtime: "yaml".to_owned() });
+    workspace.spec.project_info =
+        Some(ProjectInfo { name: "p".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() });
     let hash = Some(build::stateful_set(&workspace, &settings()).unwrap().revision_hash);
     let set = StatefulSetSeen { revision_hash: hash.clone(), ..stateful_set() };
     let (effects, _) = world(workspace)

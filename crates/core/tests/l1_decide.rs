@@ -79,7 +79,7 @@ fn a_stack(dice: &mut Dice) -> Stack {
     }
     if dice.flip() {
         stack.status.get_or_insert_default().project_info =
-            Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned() });
+            Some(ProjectInfo { name: "program".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() });
     }
     stack
 }

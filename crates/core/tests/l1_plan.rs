@@ -103,7 +103,7 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    let project = ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned() };
+    let project = ProjectInfo { name: "app".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() };
     prop::sample::select(vec![artifact(), Source::None, Source::ProjectInfo(project)])
 }
 

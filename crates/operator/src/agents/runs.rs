@@ -65,12 +65,19 @@ fn seen(run: Run) -> RunSeen {
         // A state of a later version is no end.
         runs::State::Running | runs::State::Unspecified => RunState::Running(phase(run.phase())),
     };
+    let named = |text: String| Some(text).filter(|text| !text.is_empty());
+    let (backend, stack_config_dir) = (named(run.project_backend), named(run.project_stack_config_dir));
     RunSeen {
         state,
         start_time: run.start_time.as_ref().and_then(timestamp),
         end_time: run.end_time.as_ref().and_then(timestamp),
         permalink: run.permalink,
-        project_info: run.project_info.map(|info| ProjectInfo { name: info.name, runtime: info.runtime }),
+        project_info: run.project_info.map(|info| ProjectInfo {
+            name: info.name,
+            runtime: info.runtime,
+            backend,
+            stack_config_dir,
+        }),
         pulumi_version: run.pulumi_version,
         outputs: u32::try_from(run.output_count).unwrap_or_default(),
         message: shortened(run.message),

@@ -279,8 +279,11 @@ fn seen(run: &Run) -> RunSeen {
         start_time: Some(run.start),
         end_time: run.end,
         permalink: String::new(),
-        project_info: (done && matches!(run.work, Work::Operation(_)))
-            .then(|| ProjectInfo { name: "project".to_owned(), runtime: "yaml".to_owned() }),
+        project_info: (done && matches!(run.work, Work::Operation(_))).then(|| ProjectInfo {
+            name: "project".to_owned(),
+            runtime: "yaml".to_owned(),
+            ..ProjectInfo::default()
+        }),
         pulumi_version: PULUMI_VERSION.to_owned(),
         outputs,
         message,

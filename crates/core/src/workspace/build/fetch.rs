@@ -93,8 +93,17 @@ fn local(source: &LocalSource) -> Result<Fetch, Invalid> {
 }
 
 fn project_info(project: &ProjectInfo) -> Fetch {
-    let env = vec![plain(env::PROJECT_NAME, &project.name), plain(env::PROJECT_RUNTIME, &project.runtime)];
-    let options = [("--project-name", env::PROJECT_NAME), ("--project-runtime", env::PROJECT_RUNTIME)];
+    let mut env = vec![plain(env::PROJECT_NAME, &project.name), plain(env::PROJECT_RUNTIME, &project.runtime)];
+    let mut options = vec![("--project-name", env::PROJECT_NAME), ("--project-runtime", env::PROJECT_RUNTIME)];
+    for (option, variable, value) in [
+        ("--project-backend", env::PROJECT_BACKEND, &project.backend),
+        ("--project-stack-config-dir", env::PROJECT_STACK_CONFIG_DIR, &project.stack_config_dir),
+    ] {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            env.push(plain(variable, value));
+            options.push((option, variable));
+        }
+    }
     (init(WORKSPACE, &options, None), env)
 }
 
