@@ -210,13 +210,16 @@ fn cargo_test(
             command.args(["--features", &format!("{}/{feature}", target.package)]);
         }
     }
-    if let Some(only) = only {
-        command.args(["--", only]);
-    }
+    // What the simulation met is of interest also when all is well.
+    let shows = (level == Level::L2).then_some("--show-output");
+    command.arg("--").args(only).args(shows);
     let step = Step::begin(format!("{} cargo test", level.name()));
     let outcome = run_logged(&step, &mut command, &log);
     let text = std::fs::read_to_string(&log)?;
     let mut tally = report::count(&text);
+    if level == Level::L2 {
+        eprint!("{}", report::histories(&text));
+    }
     if outcome.is_err() {
         eprintln!("{text}");
         // A failure that no test reported is one that kept tests from being built or run.

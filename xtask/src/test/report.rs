@@ -56,6 +56,12 @@ pub(crate) fn names(output: &str) -> BTreeSet<String> {
     names
 }
 
+/// The table of what the simulated histories met.
+pub(crate) fn histories(output: &str) -> String {
+    let table = output.lines().skip_while(|line| !line.contains(" histories, ")).take_while(|line| !line.is_empty());
+    table.map(|line| format!("  {line}\n")).collect::<Vec<_>>().concat()
+}
+
 pub(crate) fn print(rows: &[Row], took: Duration) {
     let mut sum = Tally::default();
     println!("\nlevel   passed  failed  skipped     time");
@@ -79,6 +85,12 @@ mod tests {
                       test lease::tests::held ... ok\ntest late ... ignored\n";
         let found: Vec<String> = names(output).into_iter().collect();
         assert_eq!(found, ["l3_runs::up", "pko_core::lease::tests::held"]);
+    }
+
+    #[test]
+    fn the_table_of_histories_ends_with_an_empty_line() {
+        let output = "ok\n---- a stdout ----\n10 histories, 5 steps in the median\nhold  7\n\nmore\n";
+        assert_eq!(histories(output), "  10 histories, 5 steps in the median\n  hold  7\n");
     }
 
     #[test]
