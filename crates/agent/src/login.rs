@@ -9,7 +9,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::SignedDuration;
-use pko_pulumi::{Cli, Project};
+use pko_pulumi::Cli;
 use pko_source::http;
 use reqwest::{StatusCode, Url, header, redirect};
 use serde::Deserialize;
@@ -96,12 +96,11 @@ struct Wanted {
 impl Login {
     /// Sees to it that the CLI has an access token, if it is up to us. How long a run takes nobody knows, and the CLI
     /// needs its token to the end, so a run begins with one that has at least half of its life left.
-    pub(crate) async fn renew(&self, cli: &Cli, project: Option<&Project>) -> Result<(), NoToken> {
-        // In the order in which the CLI looks for its backend.
-        let of_project = || project.and_then(|project| project.backend.clone());
+    pub(crate) async fn renew(&self, cli: &Cli, of_project: impl Fn() -> Option<String>) -> Result<(), NoToken> {
         let variable = |name: &str| cli.variable(name).filter(|value| !value.is_empty());
-        let backend = variable(BACKEND).or_else(of_project).or_else(|| variable(API));
-        let Some(wanted) = Wanted::of(|name| if name == BACKEND { backend.clone() } else { variable(name) })? else {
+        // In the order in which the CLI looks for its backend.
+        let backend = || variable(BACKEND).or_else(&of_project).or_else(|| variable(API));
+        let Some(wanted) = Wanted::of(|name| if name == BACKEND { backend() } else { variable(name) })? else {
             return Ok(());
         };
         let mut held = self.held.lock().await;
@@ -204,14 +203,7 @@ impl Wanted {
             |error: String| NoToken::Unreachable { url: http::shown(&url), file: self.file.clone(), error };
         // The identity token is for this server and no other.
         let builder = || http::builder().redirect(redirect::Policy::none()).timeout(TIMEOUT);
-        let client = match builder().build() {
-            Ok(client) => client,
-            // An image without certificates does for a server without one.
-            Err(_) if url.scheme() == "http" => {
-                builder().tls_certs_only([]).build().map_err(http::reason).map_err(unreachable)?
-            }
-            Err(error) => return Err(unreachable(http::reason(error))),
-        };
+        let client = http::build(builder, &url).map_err(http::reason).map_err(unreachable)?;
         let mut waits = http::WAITS.iter();
         loop {
             let request = client

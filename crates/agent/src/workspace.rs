@@ -43,7 +43,7 @@ impl Workspace {
 
     /// Before anything that needs the backend: sees to an access token, if that is up to the agent.
     pub(crate) async fn log_in(&self) -> Result<(), NoToken> {
-        self.login.renew(&self.cli, self.project().ok().as_ref()).await
+        self.login.renew(&self.cli, || self.project().ok()?.backend).await
     }
 
     /// The backend did not take the access token.

@@ -63,8 +63,7 @@ impl Project {
             name,
             runtime: runtime.clone(),
             backend: text(fields.get("backend").and_then(|backend| backend.get("url"))),
-            // Its older name is still understood.
-            stack_config_dir: text(fields.get("stackConfigDir").or_else(|| fields.get("config"))),
+            stack_config_dir: text(stack_config_dir(&fields)),
             installs: !(plain_yaml && needs_nothing(&fields)),
         })
     }
@@ -76,12 +75,15 @@ pub fn stack_file(directory: &Path, stack: &str) -> Option<PathBuf> {
     let files = FILES.map(|file| directory.join(file));
     let (project, text) = files.iter().find_map(|file| Some((file, fs::read_to_string(file).ok()?)))?;
     let fields: Map<String, Value> = serde_saphyr::from_str(&text).ok()?;
-    // Its older name is still understood.
-    let elsewhere = fields.get("stackConfigDir").or_else(|| fields.get("config"));
-    let elsewhere = elsewhere.and_then(Value::as_str).unwrap_or_default();
+    let elsewhere = stack_config_dir(&fields).and_then(Value::as_str).unwrap_or_default();
     let name = stack.rsplit('/').next().unwrap_or(stack);
     let form = project.extension()?.to_str()?;
     Some(directory.join(elsewhere).join(format!("Pulumi.{name}.{form}")))
+}
+
+/// Where a project's stacks have their files; its older name is still understood.
+fn stack_config_dir(project: &Map<String, Value>) -> Option<&Value> {
+    project.get("stackConfigDir").or_else(|| project.get("config"))
 }
 
 /// Top-level fields under which a YAML program cannot ask for a plugin or a package, or only where `asks` looks.

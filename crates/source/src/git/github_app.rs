@@ -44,35 +44,32 @@ pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Resul
             .header("accept", "application/vnd.github+json")
             .header("x-github-api-version", "2022-11-28")
             .header("content-length", "0");
-        let unreachable = |error| GitError::Unreachable { repository: shown(&endpoint), reason: http::reason(error) };
+        let unreachable =
+            |error| GitError::Unreachable { repository: http::shown(&endpoint), reason: http::reason(error) };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let body = response.bytes().await.map_err(unreachable)?;
         if http::is_transient(status) {
             let reason = format!("GitHub API returned status {}", status.as_u16());
-            return Err(GitError::Unreachable { repository: shown(&endpoint), reason });
+            return Err(GitError::Unreachable { repository: http::shown(&endpoint), reason });
         }
         if status != StatusCode::CREATED {
             let said = one_line(&String::from_utf8_lossy(&body)).replace(jwt.reveal(), "…");
             let code = status.as_u16();
             let what = "check GIT_GITHUB_APP_ID, GIT_GITHUB_APP_INSTALLATION_ID and GIT_GITHUB_APP_PRIVATE_KEY";
             let reason = format!("GitHub API returned status {code}: {said}; {what}");
-            return Err(GitError::Refused { repository: shown(&endpoint), reason });
+            return Err(GitError::Refused { repository: http::shown(&endpoint), reason });
         }
         let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         match answer["token"].as_str().filter(|token| !token.is_empty()) {
             Some(token) => Ok(Secret::new(token)),
             None => Err(GitError::Failed {
-                repository: shown(&endpoint),
+                repository: http::shown(&endpoint),
                 reason: "GitHub API returned an empty token".to_owned(),
             }),
         }
     })
     .await
-}
-
-fn shown(endpoint: &Url) -> String {
-    http::shown(endpoint)
 }
 
 fn endpoint(app: &App, url: &GitUrl) -> Result<Url, GitError> {
@@ -137,6 +134,7 @@ mod tests {
         for (api, url, expected) in [
             (None, "https://github.com/a/b", "https://api.github.com/app/installations/7/access_tokens"),
             (None, "https://git.corp/a/b", "https://git.corp/api/v3/app/installations/7/access_tokens"),
+            (None, "https://git.corp:8443/a/b", "https://git.corp:8443/api/v3/app/installations/7/access_tokens"),
             (Some("https://x/y/"), "https://github.com/a/b", "https://x/y/app/installations/7/access_tokens"),
         ] {
             let found = endpoint(&app(api, "7"), &GitUrl::parse(url).unwrap()).unwrap();
