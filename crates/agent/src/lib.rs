@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod automation;
+pub mod command;
 mod door;
 mod health;
 pub mod init;

@@ -3,17 +3,17 @@
 
 use std::{
     ffi::OsString,
-    future::Future,
-    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
-use pko_agent::{auth::ApiServer, init, place, serve, tini};
-use tokio::signal::unix::{SignalKind, signal};
-use tracing::level_filters::LevelFilter;
+use pko_agent::{
+    auth::ApiServer,
+    command::{block_on, exit_code, log_to_stderr},
+    place, serve, tini,
+};
 
 #[derive(Parser)]
 #[command(name = "agent", about = "Runs Pulumi in a workspace pod", version)]
@@ -29,13 +29,18 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Copy this program onto the shared volume, where the workspace container starts it
+    /// Copy the agent onto the shared volume, where the pod's other containers start it
     Bootstrap {
         /// The shared volume
         to: PathBuf,
     },
     /// Get the program's files
-    Init(init::Args),
+    #[command(disable_help_flag = true)]
+    Init {
+        /// Options of `agent-init`, a program of its own beside this one
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+        options: Vec<OsString>,
+    },
     /// Make the workspace a link to the directory that holds the project
     Link {
         /// The project's directory
@@ -62,18 +67,14 @@ fn main() -> ExitCode {
         }
         run(Cli::parse_from(args)).map(|()| ExitCode::SUCCESS)
     };
-    outcome.unwrap_or_else(|error| {
-        print_error(&error);
-        ExitCode::FAILURE
-    })
+    exit_code(outcome)
 }
 
 fn run(cli: Cli) -> Result<()> {
-    let level = if cli.verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_ansi(false).init();
+    log_to_stderr(cli.verbose);
     match cli.command {
-        Command::Bootstrap { to } => place::copy_self(&to),
-        Command::Init(args) => block_on(until_signal(init::run(args))),
+        Command::Bootstrap { to } => place::copy_agent(&to),
+        Command::Init { options } => place::become_init(cli.verbose, &options),
         Command::Link { directory, at } => place::link(&directory, &at),
         Command::Serve(args) => block_on(serve::run(args, &cli.api_server)),
         Command::Version => {
@@ -81,30 +82,6 @@ fn run(cli: Cli) -> Result<()> {
             Ok(())
         }
     }
-}
-
-/// Work that can be stopped at any moment. The first process of a container has to listen for signals itself.
-async fn until_signal(work: impl Future<Output = Result<()>>) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("preparing for signals")?;
-    tokio::select! {
-        done = work => done,
-        _ = terminate.recv() => {
-            tracing::info!("stopped by a signal");
-            std::process::exit(143)
-        }
-    }
-}
-
-/// One thread is enough: the work is done by the CLI.
-fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(work)
-}
-
-/// In one line, as it is read in a pod's log.
-#[allow(clippy::print_stderr, reason = "this is where a command's failure is told")]
-fn print_error(error: &anyhow::Error) {
-    eprintln!("Error: {error:#}");
 }
 
 #[allow(clippy::print_stdout, reason = "the version is this command's answer")]
@@ -128,5 +105,14 @@ mod tests {
         let line = "agent serve --workspace /share/workspace --skip-install --env-file /share/.env --auth-mode kube \
                     --kube-audience ws.ns --kube-workspace-namespace ns --kube-workspace-name ws --pulumi-log-level 9";
         assert!(matches!(Cli::parse_from(line.split_whitespace()).command, Command::Serve(_)));
+    }
+
+    #[test]
+    fn options_of_init_are_passed_on_as_they_stand() {
+        for line in ["agent init -t /share/source --git-url u --at=/w", "agent init --help", "agent init"] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let Command::Init { options } = Cli::parse_from(&words).command else { panic!("{line}") };
+            assert_eq!(options, words[2..], "{line}");
+        }
     }
 }

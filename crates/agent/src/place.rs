@@ -2,19 +2,38 @@
 //! before it has filled, wholly or in part.
 
 use std::{
+    ffi::OsString,
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result, bail};
 
-/// Copies the running program to `agent` in a directory, and leaves there the name under which it is a container's
-/// first process.
-pub fn copy_self(to: &Path) -> Result<()> {
-    let own = std::env::current_exe().context("finding this program's own file")?;
-    copy_program(&own, &to.join("agent"))?;
+/// The program that gets a project's files; it lies beside the agent.
+const INIT: &str = "agent-init";
+
+/// Copies the agent's programs into a directory, and leaves there the name under which the agent is a container's first
+/// process.
+pub fn copy_agent(to: &Path) -> Result<()> {
+    copy_program(&own_file()?, &to.join("agent"))?;
+    copy_program(&own_file()?.with_file_name(INIT), &to.join(INIT))?;
     link(Path::new("agent"), &to.join("tini"))
+}
+
+/// Turns this process into the one that gets the project's files.
+pub fn become_init(verbose: bool, options: &[OsString]) -> Result<()> {
+    let program = own_file()?.with_file_name(INIT);
+    let error = Command::new(&program).args(verbose.then_some("--verbose")).args(options).exec();
+    Err(error).with_context(|| format!("starting {}", program.display()))
+}
+
+fn own_file() -> Result<PathBuf> {
+    std::env::current_exe().context("finding this program's own file")
 }
 
 fn copy_program(from: &Path, to: &Path) -> Result<()> {
@@ -46,20 +65,6 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("pko-agent-{}-{name}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         dir
-    }
-
-    #[test]
-    fn bootstrap_leaves_an_executable_copy_and_may_run_again() {
-        let dir = scratch("bootstrap");
-        for _ in 0..2 {
-            copy_self(&dir).unwrap();
-        }
-        let copy = dir.join("agent");
-        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(fs::metadata(&copy).unwrap().len(), fs::metadata(std::env::current_exe().unwrap()).unwrap().len());
-        assert_eq!(fs::read_link(dir.join("tini")).unwrap(), Path::new("agent"));
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "nothing unfinished stays");
-        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

@@ -107,10 +107,18 @@ fn a_stack_becomes_ready_with_its_outputs_and_follows_its_program() {
     assert_eq!(provider, "passphrase", "of the passphrase that a Secret in envRefs holds");
 }
 
+/// Resident memory of the agent in a workspace pod, in kB.
+fn agent_memory(scene: &Scene, pod: &str) -> u64 {
+    let script = "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' < $p/cmdline) in '/share/agent serve '*) \
+                  grep VmRSS $p/status;; esac; done";
+    let line = scene.kubectl().run(&["exec", pod, "-c", "pulumi", "--", "/bin/busybox", "sh", "-c", script]);
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).unwrap_or_else(|| panic!("no agent in {line:?}"))
+}
+
 #[test]
-fn a_pod_on_a_read_only_root_works() {
+fn a_pod_on_a_read_only_root_works_and_its_agent_is_light() {
     install_operator();
-    let scene = Scene::new("read-only");
+    let scene = Scene::new("light");
     let program = json!({
         "resources": {"kept": {"type": "pulumi:index:Stash", "properties": {"input": "x"}}},
         "outputs": {"kept": "${kept.output}"},
@@ -139,6 +147,8 @@ fn a_pod_on_a_read_only_root_works() {
     let pod = read(scene.kubectl(), "pod", "app-workspace-0").unwrap();
     assert_eq!(pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(pod["spec"]["securityContext"]["runAsUser"], 1000);
+    let memory = agent_memory(&scene, "app-workspace-0");
+    assert!(memory <= 8 * 1024, "after an update the agent holds {memory} kB");
 }
 
 #[test]

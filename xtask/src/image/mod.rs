@@ -142,7 +142,7 @@ fn rust_target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// Builds `manager` and `agent` statically for musl; returns the directory they are in.
+/// Builds our programs statically for musl; returns the directory they are in.
 fn binaries(profile: &str) -> Result<PathBuf> {
     let target = rust_target();
     let installed =
@@ -169,7 +169,7 @@ fn binaries(profile: &str) -> Result<PathBuf> {
     )?;
     let dir = images_dir()?.join(profile);
     std::fs::create_dir_all(&dir)?;
-    for binary in ["manager", "agent"] {
+    for binary in rootfs::PROGRAMS {
         let built = shared.join(&target).join(profile).join(binary);
         if !archive::is_static(&built)? {
             bail!("{} is not statically linked", built.display());

@@ -14,17 +14,22 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The user of the `-nonroot` images.
 const PULUMI_USER: u64 = 1000;
 
+/// Our programs in the operator's image.
+pub(crate) const PROGRAMS: [&str; 3] = ["manager", "agent", "agent-init"];
+
 pub(crate) fn operator(binaries: &Path) -> Result<Vec<Entry>> {
-    Ok(vec![
-        file("/manager", &binaries.join("manager")),
-        file("/agent", &binaries.join("agent")),
-        plain("/etc/ssl/certs/ca-certificates.crt", &existing(CERTIFICATES)?),
-        Entry::Text {
-            path: "/etc/passwd".into(),
-            text: "root:x:0:0:root:/:/none\nnonroot:x:65532:65532::/:/none\n".into(),
-        },
-        Entry::Directory { path: "/tmp".into(), mode: 0o1777, owner: 0 },
-    ])
+    let programs = PROGRAMS.map(|name| file(&format!("/{name}"), &binaries.join(name)));
+    Ok(programs
+        .into_iter()
+        .chain([
+            plain("/etc/ssl/certs/ca-certificates.crt", &existing(CERTIFICATES)?),
+            Entry::Text {
+                path: "/etc/passwd".into(),
+                text: "root:x:0:0:root:/:/none\nnonroot:x:65532:65532::/:/none\n".into(),
+            },
+            Entry::Directory { path: "/tmp".into(), mode: 0o1777, owner: 0 },
+        ])
+        .collect())
 }
 
 pub(crate) fn workspace(parts: &[PathBuf]) -> Result<Vec<Entry>> {
