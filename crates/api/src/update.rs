@@ -1,8 +1,11 @@
 //! Update: one run of a Pulumi operation in a Workspace.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{Checked, GoDuration, Problem, ProjectInfo, lenient};
 
@@ -114,6 +117,15 @@ pub struct UpdateStatus {
     /// operator finds it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<UpdateRun>,
+    /// How far the operation is, while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<UpdateProgress>,
+    /// How many resources were created, updated, deleted, replaced or left as they are; of a preview, would be.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_changes: BTreeMap<String, i32>,
+    /// What a preview has shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<PreviewResult>,
     /// `Progressing`, `Failed` and `Complete`.
     #[serde(default, deserialize_with = "lenient::conditions", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
@@ -124,6 +136,36 @@ pub struct UpdateStatus {
     /// The Pulumi project that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
+}
+
+/// How far an operation is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateProgress {
+    /// Operations on resources that have begun so far.
+    #[serde(default, deserialize_with = "lenient::null_default")]
+    pub begun: i32,
+    /// Those of them that have ended.
+    #[serde(default, deserialize_with = "lenient::null_default")]
+    pub done: i32,
+    /// What was begun last, for example `creating aws:s3:Bucket logs`.
+    #[serde(default, deserialize_with = "lenient::null_default")]
+    pub current: String,
+    /// When the agent was last heard of.
+    #[serde(default, deserialize_with = "lenient::status_time", skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Time>,
+}
+
+/// What a preview has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewResult {
+    /// What the CLI printed, cut in the middle where it is long.
+    #[serde(default, deserialize_with = "lenient::null_default")]
+    pub standard_output: String,
+    /// Outputs that the program would have; secret ones are shown as `[secret]`.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<String, Value>,
 }
 
 /// Where an operation runs.

@@ -10,11 +10,14 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 /// Properties that the reference does not have. What is below them is not looked at.
-const ADDITIONS: [(&str, &str, &str); 10] = [
+const ADDITIONS: [(&str, &str, &str); 13] = [
     ("Stack v1", "spec.configRefs", "the manual's spelling of configRef"),
     ("Stack v1", "spec.pulumiLogLevel", "the manual has it on the Stack"),
     ("Workspace v1alpha1", "spec.initContainers", "the manual has them beside podTemplate"),
     ("Update v1alpha1", "status.run", "finds a running operation after a restart"),
+    ("Update v1alpha1", "status.progress", "long work shows how far it is"),
+    ("Update v1alpha1", "status.resourceChanges", "what a preview or an update changed"),
+    ("Update v1alpha1", "status.preview", "the manual promises standard output and outputs of previews"),
     ("Stack v1", "status.projectInfo.backend", "a destroy without the source finds the stack"),
     ("Stack v1", "status.projectInfo.stackConfigDir", "a destroy without the source finds the stack's file"),
     ("Workspace v1alpha1", "spec.projectInfo.backend", "as on the Stack"),

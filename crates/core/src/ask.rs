@@ -70,7 +70,7 @@ pub enum RunAnswer {
 }
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RunSeen {
     pub run_id: String,
     pub state: RunState,
@@ -83,6 +83,25 @@ pub struct RunSeen {
     pub outputs: u32,
     /// What it was told it is for.
     pub message: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// Resources by what happened to them, when it has ended.
+    pub changes: BTreeMap<String, i32>,
+    /// What a preview printed.
+    pub standard_output: String,
+    /// The outputs that a preview expects; those that are secret are masked.
+    pub expected_outputs: BTreeMap<String, Value>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Operations on resources that have begun.
+    pub begun: i32,
+    /// Those that have ended.
+    pub done: i32,
+    /// What was begun last.
+    pub current: String,
 }
 
 /// How a run goes, or went.
@@ -91,6 +110,13 @@ pub enum RunState {
     Running(Phase),
     Succeeded,
     Failed(Failure),
+}
+
+/// What nobody knows the end of goes on.
+impl Default for RunState {
+    fn default() -> Self {
+        Self::Running(Phase::Operating)
+    }
 }
 
 /// How far an active run is.
@@ -103,11 +129,13 @@ pub enum Phase {
 }
 
 /// Why a run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Failure {
     /// One word, fit for a condition.
     pub reason: String,
     pub message: String,
     /// The stack that could not be made ready.
     pub stack: String,
+    /// Whether trying again can help though nobody changes anything.
+    pub retryable: bool,
 }

@@ -45,6 +45,8 @@ pub enum Effect {
     StartInit { pod: PodRef, run_id: String, init: Init },
     /// Starts an Update's operation, unless that run was started before.
     StartUpdate { pod: PodRef, run_id: String, operation: Operation },
+    /// Asks a run to end, gracefully. One that has ended stays as it is.
+    CancelRun { pod: PodRef, run_id: String },
     /// Stores the outputs of a run in a Secret of the Update; one that exists already is the same one.
     StoreOutputs { pod: PodRef, run_id: String, update: Target },
     /// Tells users what happened.
@@ -152,6 +154,7 @@ impl Effect {
             Self::MarkInitialized { .. } => "mark pod initialized",
             Self::StartInit { .. } => "start init run",
             Self::StartUpdate { .. } => "start update run",
+            Self::CancelRun { .. } => "cancel run",
             Self::StoreOutputs { .. } => "store outputs",
             Self::Publish { .. } => "publish event",
         }

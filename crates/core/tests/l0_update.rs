@@ -60,11 +60,10 @@ fn run(state: RunState) -> RunAnswer {
         state,
         start_time: Some(at(1)),
         end_time: Some(at(2)),
-        permalink: String::new(),
-        project_info: None,
         pulumi_version: "3.259.0".to_owned(),
         outputs: 2,
         message: "Initial stack update".to_owned(),
+        ..RunSeen::default()
     }))
 }
 
@@ -234,7 +233,7 @@ fn a_failure_keeps_its_reason_and_its_words() {
     let failure = Failure {
         reason: "UpdateConflict".to_owned(),
         message: "the stack is locked".to_owned(),
-        stack: String::new(),
+        ..Failure::default()
     };
     let (effects, _) = with_run(world(&started()), run(RunState::Failed(failure))).act();
     assert_eq!(names(&effects), ["write update status", "publish event"]);

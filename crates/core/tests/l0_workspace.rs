@@ -64,11 +64,8 @@ fn run(state: RunState) -> RunAnswer {
         state,
         start_time: Some(at(0)),
         end_time: Some(at(0)),
-        permalink: String::new(),
-        project_info: None,
         pulumi_version: "3.259.0".to_owned(),
-        outputs: 0,
-        message: String::new(),
+        ..RunSeen::default()
     }))
 }
 
@@ -77,6 +74,7 @@ fn failed(reason: &str) -> RunAnswer {
         reason: reason.to_owned(),
         message: "no network".to_owned(),
         stack: "dev".to_owned(),
+        retryable: true,
     }))
 }
 

@@ -138,7 +138,7 @@ fn a_pod(dice: &mut Dice) -> PodSeen {
 }
 
 fn a_run(dice: &mut Dice) -> RunAnswer {
-    let failure = Failure { reason: "Unknown".to_owned(), message: "why".to_owned(), stack: String::new() };
+    let failure = Failure { reason: "Unknown".to_owned(), message: "why".to_owned(), ..Failure::default() };
     match dice.roll(6) {
         0 => RunAnswer::Silent { why: "quiet".to_owned() },
         1 => RunAnswer::Refused { code: "Unauthenticated".to_owned(), message: "no".to_owned() },
@@ -150,13 +150,9 @@ fn a_run(dice: &mut Dice) -> RunAnswer {
                 4 => RunState::Succeeded,
                 _ => RunState::Failed(failure),
             },
-            start_time: None,
             end_time: dice.flip().then(|| at(-10)),
-            permalink: String::new(),
-            project_info: None,
-            pulumi_version: String::new(),
             outputs: u32::from(dice.roll(2)),
-            message: String::new(),
+            ..RunSeen::default()
         })),
     }
 }

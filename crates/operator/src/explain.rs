@@ -187,7 +187,9 @@ fn detail(effect: &Effect) -> String {
         | Effect::ReleaseUpdate { on }
         | Effect::DeleteUpdate { on }
         | Effect::DeleteWorkspace { on } => format!(": {}", on.name),
-        Effect::StartInit { pod, run_id, .. } | Effect::StartUpdate { pod, run_id, .. } => {
+        Effect::StartInit { pod, run_id, .. }
+        | Effect::StartUpdate { pod, run_id, .. }
+        | Effect::CancelRun { pod, run_id } => {
             format!(": {run_id} in pod {}", pod.name)
         }
         Effect::MarkInitialized { pod } => format!(": {}", pod.name),

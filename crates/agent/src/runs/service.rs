@@ -116,6 +116,7 @@ impl Attached {
                 self.seq = view.seq;
                 let count = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
                 self.send(What::Progress(Progress {
+                    current: String::new(),
                     started: count(view.started),
                     done: count(view.done),
                     phase: view.phase.into(),

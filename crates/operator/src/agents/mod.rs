@@ -15,7 +15,8 @@ use pko_core::{
     seen::PodRef,
 };
 use pko_proto::runs::{
-    GetRequest, ListRequest, StartRequest, runs_client::RunsClient, start_request::Operation as Wanted,
+    CancelMode, CancelRequest, GetRequest, ListRequest, StartRequest, runs_client::RunsClient,
+    start_request::Operation as Wanted,
 };
 use tonic::{Code, Request, Status, metadata::MetadataValue, transport::Channel};
 
@@ -108,6 +109,19 @@ impl Agents {
         match self.heard(namespace, pod, in_time(client.start(request)).await) {
             Ok(answer) => Ok(runs::answer(Ok(answer.into_inner().run))),
             Err(status) => Err(failure("starting", run_id, namespace, pod, &status)),
+        }
+    }
+
+    /// Asks a run to end, gracefully.
+    pub async fn cancel(&self, namespace: &str, pod: &PodRef, run_id: &str) -> Result<(), Failure> {
+        let request = CancelRequest { run_id: run_id.to_owned(), mode: CancelMode::Graceful.into() };
+        let mut client = self.client(pod);
+        let request = self.request(namespace, pod, request).await?;
+        match self.heard(namespace, pod, in_time(client.cancel(request)).await) {
+            Err(status) if status.code() != Code::NotFound => {
+                Err(failure("canceling", run_id, namespace, pod, &status))
+            }
+            _ => Ok(()),
         }
     }
 

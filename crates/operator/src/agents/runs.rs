@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use pko_api::ProjectInfo;
-use pko_core::ask::{Failure, Phase, RunAnswer, RunSeen, RunState};
+use pko_core::ask::{Failure, Phase, Progress, RunAnswer, RunSeen, RunState};
 use pko_proto::runs::{self, Run};
 use tonic::{Code, Status};
 
@@ -81,12 +81,25 @@ fn seen(run: Run) -> RunSeen {
         pulumi_version: run.pulumi_version,
         outputs: u32::try_from(run.output_count).unwrap_or_default(),
         message: shortened(run.message),
+        progress: run.progress.map(progress).unwrap_or_default(),
+        changes: run.resource_changes.into_iter().collect(),
+        standard_output: shortened(run.standard_output),
+        expected_outputs: serde_json::from_str(&run.outputs_json).unwrap_or_default(),
         run_id: run.run_id,
     }
 }
 
 fn failure(failure: runs::Failure) -> Failure {
-    Failure { reason: failure.reason, message: shortened(failure.message), stack: failure.stack_name }
+    Failure {
+        reason: failure.reason,
+        message: shortened(failure.message),
+        stack: failure.stack_name,
+        retryable: failure.retryable,
+    }
+}
+
+pub(super) fn progress(progress: runs::Progress) -> Progress {
+    Progress { begun: progress.started, done: progress.done, current: shortened(progress.current) }
 }
 
 fn phase(phase: runs::Phase) -> Phase {

@@ -62,6 +62,7 @@ impl Live {
                 let run = self.agents.start_update(namespace, pod, run_id, operation).await?;
                 self.follow(key, pod, &run);
             }
+            Effect::CancelRun { pod, run_id } => self.agents.cancel(namespace, pod, run_id).await?,
             Effect::StoreOutputs { pod, run_id, update } => {
                 let mut collected = self.agents.outputs(namespace, pod, run_id).await?;
                 collected.fit(LARGEST);

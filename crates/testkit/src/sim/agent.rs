@@ -196,7 +196,7 @@ impl Agents {
         let after = |chance: &mut Chance| now + jiff::SignedDuration::from_millis(chance.between(100, 10_000));
         let failed = |reason: &str, stack: &str| {
             let message = format!("it failed with {reason}");
-            RunState::Failed(Failure { reason: reason.to_owned(), message, stack: stack.to_owned() })
+            RunState::Failed(Failure { reason: reason.to_owned(), message, stack: stack.to_owned(), retryable: true })
         };
         let state = match (&run.work, &run.state) {
             (Work::Init { stacks, .. }, RunState::Running(phase)) => {
@@ -240,7 +240,7 @@ impl Agents {
         let leaves = agent.leaves();
         let Some(run) = agent.runs.iter_mut().find(|run| matches!(run.state, RunState::Running(_))) else { return };
         let message = "the run was interrupted".to_owned();
-        run.state = RunState::Failed(Failure { reason: reason.to_owned(), message, stack: String::new() });
+        run.state = RunState::Failed(Failure { reason: reason.to_owned(), message, ..Failure::default() });
         run.end = Some(now);
         if matches!(run.work, Work::Operation(_)) {
             cloud.end(&run.id, End::Killed, &leaves);
@@ -287,6 +287,7 @@ fn seen(run: &Run) -> RunSeen {
         pulumi_version: PULUMI_VERSION.to_owned(),
         outputs,
         message,
+        ..RunSeen::default()
     }
 }
 

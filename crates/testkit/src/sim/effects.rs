@@ -76,6 +76,13 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
             let stack = update.and_then(|update| world.api.stack_uid(update)).unwrap_or_default();
             start(world, pod, run_id, Work::Operation(operation.clone()), &stack)
         }
+        Effect::CancelRun { pod, run_id } => {
+            let now = world.now;
+            if world.agents.0.get(&pod.uid).and_then(|agent| agent.active()).is_some_and(|run| run.id == *run_id) {
+                world.agents.kill(&pod.uid, "Canceled", &mut world.cloud, now);
+            }
+            Ok(None)
+        }
         Effect::StoreOutputs { pod, run_id, update } => store_outputs(world, pod, run_id, update),
         Effect::Publish { event, .. } => {
             if event.message.contains(PLANTED) {
@@ -275,7 +282,9 @@ pub(super) fn told(effect: &Effect) -> String {
         }
         Effect::ApplyWorkspace { uid, .. } => format!("{} {uid:?}", effect.name()),
         Effect::MarkInitialized { pod } => format!("{} {}", effect.name(), pod.uid),
-        Effect::StartInit { pod, run_id, .. } | Effect::StartUpdate { pod, run_id, .. } => {
+        Effect::StartInit { pod, run_id, .. }
+        | Effect::StartUpdate { pod, run_id, .. }
+        | Effect::CancelRun { pod, run_id } => {
             format!("{} {run_id} in {}", effect.name(), pod.uid)
         }
         Effect::Publish { event, .. } => format!("{} {}: {}", effect.name(), event.reason, event.message),
