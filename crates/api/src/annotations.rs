@@ -17,6 +17,11 @@ pub const APPLIED_HASH: &str = "pulumi.com/applied-hash";
 pub const DESTROYS: &str = "pulumi.com/destroys";
 /// On a workspace pod's template: a digest whose change rolls the pod.
 pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
+/// On a workspace pod's template: a digest of what the user asked for. Another one than it has means that the pod is to
+/// be renewed now; another [`REVISION_HASH`] alone, that it is to be renewed at the next occasion.
+pub const SPEC_HASH: &str = "auto.pulumi.com/spec-hash";
+/// On a workspace pod: a digest of the stacks that it was made ready for.
+pub const STACKS_HASH: &str = "auto.pulumi.com/stacks-hash";
 /// On a workspace pod: its stacks have been made ready.
 pub const INITIALIZED: &str = "auto.pulumi.com/initialized";
 /// On an outputs Secret: which of its keys are secret outputs.

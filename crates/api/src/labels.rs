@@ -30,6 +30,17 @@ pub fn of_workspace(workspace: &str) -> BTreeMap<String, String> {
     labels([(AUTO_COMPONENT, WORKSPACE), (WORKSPACE_NAME, workspace)])
 }
 
+/// Of a Workspace's pods: what selects them, and what network policies of users may select them by.
+pub fn of_workspace_pod(workspace: &str) -> BTreeMap<String, String> {
+    let common = [
+        ("app.kubernetes.io/managed-by", "pulumi-kubernetes-operator"),
+        ("app.kubernetes.io/name", "pulumi"),
+        ("app.kubernetes.io/component", WORKSPACE),
+    ];
+    let common = common.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    common.into_iter().chain(of_workspace(workspace)).collect()
+}
+
 /// Of the outputs Secret made for an Update.
 pub fn of_update(update: &str) -> BTreeMap<String, String> {
     labels([(AUTO_COMPONENT, UPDATE), (UPDATE_NAME, update)])

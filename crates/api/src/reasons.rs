@@ -108,6 +108,8 @@ pub mod update {
     pub const WORKSPACE_NOT_FOUND: Reason = Reason::fixed("WorkspaceNotFound");
     /// Not progressing: the Workspace is not ready.
     pub const WORKSPACE_NOT_READY: Reason = Reason::fixed("WorkspaceNotReady");
+    /// Not progressing: another Update of the Workspace comes first.
+    pub const WORKSPACE_BUSY: Reason = Reason::fixed("WorkspaceBusy");
     /// Not progressing: the agent cannot be reached.
     pub const TRANSIENT_FAILURE: Reason = Reason::fixed("TransientFailure");
     /// No longer progressing: the operation ran to its end.

@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use pko_api::{ProjectInfo, Update};
 use serde_json::Value;
 
-use crate::seen::{Kind, Object, PodRef};
+use crate::{
+    references::{ReferenceKind, ReferenceSeen},
+    seen::{Kind, Object, PodRef},
+};
 
 /// One more thing to read. All objects are in the namespace of the object that is decided about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub enum Question {
     Live(Kind, String),
     /// The Updates made for a Stack that carry our finalizer, as the watch last showed them.
     UpdatesOf { stack: String },
+    /// The Updates of a Workspace that have not ended, as the watch last showed them.
+    UpdatesIn { workspace: String },
     /// The Updates that were given to a Workspace's pod and have not ended, as they are.
     RunsIn { workspace: String },
     /// Outputs that an Update left in a Secret; those that are secret are masked.
@@ -25,6 +30,10 @@ pub enum Question {
     Artifact,
     /// A run of an Update's operation, as its agent knows it.
     Run { pod: PodRef, run_id: String },
+    /// A Secret or a ConfigMap as it is.
+    Reference(ReferenceKind, String),
+    /// Whether the server would take a pod of a StatefulSet.
+    Admission { stateful_set: String },
     /// The latest attempt to make a workspace ready among those whose identifiers begin so.
     LatestRun { pod: PodRef, prefix: String },
 }
@@ -34,12 +43,16 @@ pub enum Question {
 pub enum Answer {
     /// To [`Question::Cached`] and [`Question::Live`]; nothing if there is no such object.
     Object(Option<Object>),
-    /// To [`Question::UpdatesOf`] and [`Question::RunsIn`].
+    /// To [`Question::UpdatesOf`], [`Question::UpdatesIn`] and [`Question::RunsIn`].
     Updates(Vec<Update>),
     /// To [`Question::Outputs`]; nothing if there is no such Secret.
     Outputs(Option<BTreeMap<String, Value>>),
     /// To [`Question::Artifact`], or why it cannot be packed.
     Artifact(Result<Packed, String>),
+    /// To [`Question::Reference`]; nothing if there is no such object.
+    Reference(Option<ReferenceSeen>),
+    /// To [`Question::Admission`]: why not, if it would not.
+    Admission(Option<String>),
     /// To [`Question::Run`] and [`Question::LatestRun`].
     Run(RunAnswer),
 }

@@ -32,6 +32,15 @@ pub(crate) fn condition(
     }
 }
 
+/// What is the matter behind what is waited for.
+pub(crate) fn joined(text: &str, more: &str) -> String {
+    match (text, more) {
+        (text, "") => text.to_owned(),
+        ("", more) => more.to_owned(),
+        (text, more) => format!("{text}: {more}"),
+    }
+}
+
 pub(crate) fn shortened(message: &str) -> &str {
     &message[..message.floor_char_boundary(LONGEST_MESSAGE)]
 }

@@ -39,8 +39,10 @@ pub enum Effect {
     ApplyService { service: Value },
     /// Applies a Workspace's StatefulSet.
     ApplyStatefulSet { stateful_set: Value },
-    /// Marks a pod, that very one, as made ready.
-    MarkInitialized { pod: PodRef },
+    /// Deletes a Workspace's pod, that very one; its StatefulSet makes another.
+    DeletePod { pod: PodRef },
+    /// Marks a pod, that very one, as made ready for the stacks of that digest.
+    MarkInitialized { pod: PodRef, stacks_hash: String },
     /// Starts making a workspace ready, unless that run was started before.
     StartInit { pod: PodRef, run_id: String, init: Init },
     /// Starts an Update's operation, unless that run was started before.
@@ -151,6 +153,7 @@ impl Effect {
             Self::DeleteUpdate { .. } => "delete update",
             Self::ApplyService { .. } => "apply service",
             Self::ApplyStatefulSet { .. } => "apply statefulset",
+            Self::DeletePod { .. } => "delete pod",
             Self::MarkInitialized { .. } => "mark pod initialized",
             Self::StartInit { .. } => "start init run",
             Self::StartUpdate { .. } => "start update run",

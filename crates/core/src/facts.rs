@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     ask::{Answer, Packed, Question, RunAnswer},
+    references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodRef, PodSeen, StatefulSetSeen},
     settings::Settings,
     step::{Decision, Step},
@@ -24,13 +25,17 @@ pub struct Facts {
     pub settings: Settings,
     /// The object as the watch last showed it; nothing if it is gone.
     pub object: Option<Object>,
+    /// What it was when it was last seen, if it is gone.
+    pub gone: Option<Object>,
+    /// What the server or an agent would not do for this object when it was last decided about, in their words.
+    pub refused: Option<String>,
     pub answers: Vec<(Question, Answer)>,
 }
 
 impl Facts {
     /// What is known before anything was asked.
     pub const fn new(key: Key, now: Timestamp, settings: Settings, object: Option<Object>) -> Self {
-        Self { key, now, settings, object, answers: Vec::new() }
+        Self { key, now, settings, object, gone: None, refused: None, answers: Vec::new() }
     }
 
     /// Takes an answer in.
@@ -67,6 +72,11 @@ impl Facts {
             Answer::Run(answer) => answer,
             _ => MUDDLED,
         })
+    }
+
+    /// A Stack as last seen.
+    pub fn cached_stack(&self, name: &str) -> Decision<Option<&Stack>> {
+        Ok(self.object(Question::Cached(Kind::Stack, name.to_owned()))?.and_then(Object::stack))
     }
 
     /// A Stack as it is.
@@ -127,6 +137,27 @@ impl Facts {
     /// The Updates that a Workspace's pod is working on, as they are.
     pub fn runs_in(&self, workspace: &str) -> Decision<&[Update]> {
         self.updates(Question::RunsIn { workspace: workspace.to_owned() })
+    }
+
+    /// The Updates of a Workspace that have not ended, as last seen.
+    pub fn updates_in(&self, workspace: &str) -> Decision<&[Update]> {
+        self.updates(Question::UpdatesIn { workspace: workspace.to_owned() })
+    }
+
+    /// A Secret or a ConfigMap as it is.
+    pub fn reference(&self, kind: ReferenceKind, name: &str) -> Decision<Option<&ReferenceSeen>> {
+        Ok(match self.answer(Question::Reference(kind, name.to_owned()))? {
+            Answer::Reference(found) => found.as_ref(),
+            _ => None,
+        })
+    }
+
+    /// Why the server would not take a pod of that StatefulSet.
+    pub fn refusal_of_pod(&self, stateful_set: &str) -> Decision<Option<&str>> {
+        Ok(match self.answer(Question::Admission { stateful_set: stateful_set.to_owned() })? {
+            Answer::Admission(refusal) => refusal.as_deref(),
+            _ => None,
+        })
     }
 
     /// The masked outputs in a Secret.

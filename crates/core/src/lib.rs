@@ -13,11 +13,13 @@ pub mod merge;
 pub mod outcome;
 mod owner;
 pub mod program;
+pub mod references;
 pub mod seen;
 pub mod settings;
 pub mod stack;
 pub mod step;
 mod time;
+mod trouble;
 pub mod update;
 pub mod workspace;
 

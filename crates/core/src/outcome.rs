@@ -9,7 +9,7 @@ use pko_api::{
     reasons::{Reason, stack as reason},
 };
 
-use crate::conditions::{self, LONGEST_MESSAGE};
+use crate::conditions::{self, LONGEST_MESSAGE, joined};
 
 /// Waiting is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,18 @@ pub enum Outcome {
     Reconciling { reason: Reason, message: String },
     /// Nothing more will happen until something changes from outside.
     Stalled { reason: Reason, message: String },
+}
+
+impl Outcome {
+    /// With what the server or an agent would not do, if anything.
+    pub(crate) fn because(mut self, refused: Option<&str>) -> Self {
+        if let Self::Reconciling { message, .. } | Self::Stalled { message, .. } = &mut self
+            && let Some(refused) = refused
+        {
+            *message = joined(message, refused);
+        }
+        self
+    }
 }
 
 /// The conditions of a Stack after an outcome: Ready always, and one of Reconciling and Stalled unless it is ready.

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
+use crate::trouble;
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{ContainerStatus, Pod},
-};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
     Program, Stack, Unreadable, Update, Workspace, annotations,
@@ -75,6 +73,8 @@ pub struct StatefulSetSeen {
     pub owner_uid: Option<String>,
     /// Of its pod template.
     pub revision_hash: Option<String>,
+    /// Of what the user asked for when it was applied.
+    pub spec_hash: Option<String>,
     pub replicas: i32,
 }
 
@@ -86,16 +86,19 @@ pub struct PodSeen {
     pub deleting: bool,
     /// UID of the StatefulSet that controls it.
     pub owner_uid: Option<String>,
+    pub created: Option<Timestamp>,
     /// Of the template it was made from.
     pub revision_hash: Option<String>,
     /// Its stacks have been made ready.
     pub initialized: bool,
+    /// Of the stacks that it was made ready for.
+    pub stacks_hash: Option<String>,
     pub ip: Option<String>,
     /// Since when its agent's container has been running, if it is.
     pub running_since: Option<Timestamp>,
     /// It ended and will not run again.
     pub ended: bool,
-    /// Why a container of it does not run, in the kubelet's words.
+    /// Why it does not run, and what to do about it.
     pub trouble: Option<String>,
 }
 
@@ -118,13 +121,13 @@ impl PodSeen {
 impl From<&StatefulSet> for StatefulSetSeen {
     fn from(set: &StatefulSet) -> Self {
         let spec = set.spec.as_ref();
+        let of_template = |key: &str| annotation(spec?.template.metadata.as_ref()?, key);
         Self {
             uid: set.metadata.uid.clone().unwrap_or_default(),
             deleting: set.metadata.deletion_timestamp.is_some(),
             owner_uid: controller_uid(&set.metadata),
-            revision_hash: spec
-                .and_then(|spec| spec.template.metadata.as_ref())
-                .and_then(|metadata| annotation(metadata, annotations::REVISION_HASH)),
+            revision_hash: of_template(annotations::REVISION_HASH),
+            spec_hash: of_template(annotations::SPEC_HASH),
             replicas: spec.and_then(|spec| spec.replicas).unwrap_or(1),
         }
     }
@@ -132,41 +135,26 @@ impl From<&StatefulSet> for StatefulSetSeen {
 
 impl From<&Pod> for PodSeen {
     fn from(pod: &Pod) -> Self {
-        let status = pod.status.clone().unwrap_or_default();
-        let containers = status.container_statuses.unwrap_or_default();
-        let agent = containers.iter().find(|container| container.name == paths::PULUMI_CONTAINER);
+        let status = pod.status.as_ref();
+        let mut containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+        let agent = containers.find(|container| container.name == paths::PULUMI_CONTAINER);
         let running = agent.and_then(|container| container.state.as_ref()?.running.as_ref());
-        let init = status.init_container_statuses.unwrap_or_default();
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             owner_uid: controller_uid(&pod.metadata),
+            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             revision_hash: annotation(&pod.metadata, annotations::REVISION_HASH),
+            stacks_hash: annotation(&pod.metadata, annotations::STACKS_HASH),
             initialized: annotation(&pod.metadata, annotations::INITIALIZED)
                 .is_some_and(|value| annotations::is_true(&value)),
-            ip: status.pod_ip,
+            ip: status.and_then(|status| status.pod_ip.clone()),
             running_since: running.map(|state| state.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
-            ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-            trouble: init.iter().chain(&containers).find_map(trouble),
+            ended: matches!(status.and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed")),
+            trouble: trouble::of(pod),
         }
     }
-}
-
-/// Why a container does not run, unless it merely has not started yet.
-fn trouble(container: &ContainerStatus) -> Option<String> {
-    let state = container.state.as_ref()?;
-    let (reason, message) = if let Some(waiting) = &state.waiting {
-        (waiting.reason.clone()?, waiting.message.clone())
-    } else {
-        let terminated = state.terminated.as_ref().filter(|terminated| terminated.exit_code != 0)?;
-        (terminated.reason.clone().unwrap_or_else(|| "Error".to_owned()), terminated.message.clone())
-    };
-    if matches!(reason.as_str(), "PodInitializing" | "ContainerCreating") {
-        return None;
-    }
-    let message = message.filter(|text| !text.is_empty()).map_or(String::new(), |text| format!(": {text}"));
-    Some(format!("container {} is in {reason}{message}", container.name))
 }
 
 /// UID of the owner that controls an object.

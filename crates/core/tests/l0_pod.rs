@@ -43,25 +43,29 @@ fn a_stateful_set_is_the_references_but_for_how_the_agent_gets_in() {
     /metadata/uid: "bcec10e9-a2cb-4fa6-be11-b9e8f12d8280" | nothing
     /spec/persistentVolumeClaimRetentionPolicy: {"whenDeleted":"Retain","whenScaled":"Retain"} | nothing
     /spec/revisionHistoryLimit: 10 | nothing
-    /spec/template/metadata/annotations/auto.pulumi.com/revision-hash: "cc114aa7b9ad65669bd5f3e55e50e7ce" | "c113a8264a25e51ef0096627ae2adbf6"
+    /spec/template/metadata/annotations/auto.pulumi.com/revision-hash: "cc114aa7b9ad65669bd5f3e55e50e7ce" | "71d449f58e7bf8c09a9e811f098a598a"
+    /spec/template/metadata/annotations/auto.pulumi.com/spec-hash: nothing | "a9bf74c01eebabc14e8140ea1014897a"
+    /spec/template/metadata/labels/app.kubernetes.io/component: nothing | "workspace"
+    /spec/template/metadata/labels/app.kubernetes.io/managed-by: nothing | "pulumi-kubernetes-operator"
+    /spec/template/metadata/labels/app.kubernetes.io/name: nothing | "pulumi"
     /spec/template/spec/containers/0/env/3/valueFrom/fieldRef/apiVersion: "v1" | nothing
     /spec/template/spec/containers/0/env/4/valueFrom/fieldRef/apiVersion: "v1" | nothing
     /spec/template/spec/containers/0/env/5/valueFrom/resourceFieldRef/divisor: "0" | nothing
     /spec/template/spec/containers/0/imagePullPolicy: "IfNotPresent" | nothing
     /spec/template/spec/containers/0/ports/0/protocol: "TCP" | nothing
     /spec/template/spec/containers/0/terminationMessagePath: "/dev/termination-log" | nothing
-    /spec/template/spec/containers/0/terminationMessagePolicy: "File" | nothing
+    /spec/template/spec/containers/0/terminationMessagePolicy: "File" | "FallbackToLogsOnError"
     /spec/template/spec/dnsPolicy: "ClusterFirst" | nothing
     /spec/template/spec/initContainers/0/args: ["cp","/agent","/tini","/share/"] | nothing
     /spec/template/spec/initContainers/0/command: nothing | ["/agent","bootstrap","/share"]
     /spec/template/spec/initContainers/0/resources: {} | nothing
     /spec/template/spec/initContainers/0/terminationMessagePath: "/dev/termination-log" | nothing
-    /spec/template/spec/initContainers/0/terminationMessagePolicy: "File" | nothing
+    /spec/template/spec/initContainers/0/terminationMessagePolicy: "File" | "FallbackToLogsOnError"
     /spec/template/spec/initContainers/1/args: ["sh","-c","\n/share/agent init -t /share/source --flux-url \"$FLUX_URL\" --flux-digest \"$FLUX_DIGEST\" &&\nln -s \"/share/source/$FLUX_DIR\" /share/workspace\n\t\t"] | nothing
     /spec/template/spec/initContainers/1/command: nothing | ["/share/agent","init","--target-dir","/share/source","--flux-url","$(FLUX_URL)","--flux-digest","$(FLUX_DIGEST)","--at","/share/workspace"]
     /spec/template/spec/initContainers/1/resources: {} | nothing
     /spec/template/spec/initContainers/1/terminationMessagePath: "/dev/termination-log" | nothing
-    /spec/template/spec/initContainers/1/terminationMessagePolicy: "File" | nothing
+    /spec/template/spec/initContainers/1/terminationMessagePolicy: "File" | "FallbackToLogsOnError"
     /spec/template/spec/restartPolicy: "Always" | nothing
     /spec/template/spec/schedulerName: "default-scheduler" | nothing
     /spec/template/spec/serviceAccount: "pulumi" | nothing
@@ -332,9 +336,6 @@ fn a_pod_is_renewed_by_what_it_runs_and_by_nothing_else() {
         (json!({"serviceAccountName": "other"}), "another account"),
         (json!({"podTemplate": {"spec": {"containers": [], "hostname": "h"}}}), "another pod template"),
         (json!({"podTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}), "another label of the pod"),
-        (json!({"stacks": [{"name": "dev", "create": true, "config": [{"key": "a", "value": "2"}]}]}), "a value"),
-        (json!({"stacks": [{"name": "dev", "create": true}]}), "less configuration"),
-        (json!({"stacks": []}), "no stack"),
     ];
     for (changes, reason) in renewing {
         assert_ne!(hash(&with(changes)), same, "{reason}");
@@ -343,6 +344,8 @@ fn a_pod_is_renewed_by_what_it_runs_and_by_nothing_else() {
         (json!({"serviceTemplate": {"metadata": {"labels": {"a": "b"}}}}), "the Service is not the pod"),
         (json!({"securityProfile": "restricted", "serviceAccountName": "default"}), "what is so anyway"),
         (json!({"pulumiLogLevel": 0}), "zero is off, and off is the default"),
+        (json!({"stacks": [{"name": "dev", "create": true, "config": [{"key": "a", "value": "2"}]}]}), "in place"),
+        (json!({"stacks": []}), "in place"),
     ];
     for (changes, reason) in keeping {
         assert_eq!(hash(&with(changes)), same, "{reason}");

@@ -13,19 +13,34 @@ use pko_api::{
     workspace::WorkspaceStatus,
 };
 use pko_core::{
-    ask::{Answer, Failure, Phase, Question, RunAnswer, RunSeen, RunState},
+    ask::{Answer, Failure, Phase, Progress, Question, RunAnswer, RunSeen, RunState},
     effect::{Effect, Status},
     seen::{Kind, Object, PodRef, PodSeen},
     step::Then,
+    workspace::build,
 };
 use rstest::rstest;
-use support::*;
+use serde_json::json;
+use support::{NAME, World, at, metadata, names, settings, stack, update, with_current, workspace_object};
 
 fn world(update: &Update) -> World {
     World::new(Kind::Update, "app-2", Object::Update(Box::new(update.clone())))
         .live(Object::Stack(Box::new(with_current(stack()))), NAME)
         .with(workspace_object(ready_workspace()), NAME)
         .with(Object::Pod(pod()), "app-workspace-0")
+}
+
+/// The pod that is made for [`ready_workspace`].
+fn pod() -> PodSeen {
+    let planned = build::stateful_set(&ready_workspace(), &settings()).unwrap();
+    PodSeen { revision_hash: Some(planned.revision_hash), ..support::pod() }
+}
+
+/// One that a user wrote: it belongs to nobody.
+fn hand_written() -> Update {
+    let mut update = update();
+    (update.metadata.owner_references, update.metadata.finalizers) = (None, None);
+    update
 }
 
 fn ready_workspace() -> Workspace {
@@ -122,7 +137,10 @@ fn one_that_its_stack_does_not_plan_any_more_is_cancelled() {
 
 #[rstest]
 #[case::deleted(|update: &mut Update| update.metadata.deletion_timestamp = Some(Time(at(0))))]
-#[case::orphaned(|update: &mut Update| update.metadata.owner_references = None)]
+#[case::orphaned(|update: &mut Update| {
+    update.metadata.owner_references = None;
+    update.metadata.labels = Some([("pulumi.com/stack-name".to_owned(), NAME.to_owned())].into());
+})]
 fn one_that_has_not_started_is_cancelled(#[case] change: fn(&mut Update)) {
     let mut update = update();
     change(&mut update);
@@ -152,6 +170,7 @@ fn the_watch_is_not_believed_when_it_says_that_the_workspace_is_ready() {
 #[case::it_is_not_made_ready(|pod: &mut PodSeen| pod.initialized = false)]
 #[case::it_does_not_run(|pod: &mut PodSeen| pod.running_since = None)]
 #[case::it_has_no_address(|pod: &mut PodSeen| pod.ip = None)]
+#[case::it_is_of_another_version(|pod: &mut PodSeen| pod.revision_hash = Some("older".to_owned()))]
 fn it_does_not_start_in_a_pod_that_is_not_fit(#[case] change: fn(&mut PodSeen)) {
     let mut pod = pod();
     change(&mut pod);
@@ -238,7 +257,112 @@ fn a_failure_keeps_its_reason_and_its_words() {
     let (effects, _) = with_run(world(&started()), run(RunState::Failed(failure))).act();
     assert_eq!(names(&effects), ["write update status", "publish event"]);
     assert_eq!(triple(status(&effects)), ["False:Complete", "True:UpdateConflict", "True:Updated"]);
-    assert_eq!(status(&effects).message, "the stack is locked");
+    let message = "the stack is locked\nsee `kubectl logs --namespace team app-workspace-0 --container pulumi`";
+    assert_eq!(status(&effects).message, message);
+}
+
+#[test]
+fn a_failure_with_a_page_points_to_it() {
+    let RunAnswer::Known(mut run) = run(RunState::Failed(Failure::default())) else { panic!() };
+    run.permalink = "https://app.pulumi.com/o/p/dev/updates/3".to_owned();
+    let (effects, _) = with_run(world(&started()), RunAnswer::Known(run)).act();
+    assert!(status(&effects).message.ends_with("see https://app.pulumi.com/o/p/dev/updates/3"));
+    assert_eq!(status(&effects).permalink, "https://app.pulumi.com/o/p/dev/updates/3");
+}
+
+#[test]
+fn one_that_a_user_wrote_runs_without_an_owner() {
+    let (effects, _) = world(&hand_written()).act();
+    assert_eq!(names(&effects), ["write update status", "start update run"]);
+}
+
+#[test]
+fn one_at_a_time_runs_in_a_workspace_and_the_next_says_for_which_it_waits() {
+    let others = |others: Vec<Update>| {
+        let question = Question::UpdatesIn { workspace: NAME.to_owned() };
+        world(&update()).answer(question, Answer::Updates(others)).act().0
+    };
+    let mut running = started();
+    running.metadata = metadata("b-running", "other-uid");
+    let effects = others(vec![update(), running.clone()]);
+    assert_eq!(triple(status(&effects)), ["False:WorkspaceBusy", "False:Progressing", "False:Progressing"]);
+    let progressing = find(&status(&effects).conditions, ConditionType::PROGRESSING).unwrap();
+    assert_eq!(progressing.message, "waiting for Update b-running to end");
+    let waiting = |name: &str| Update { metadata: metadata(name, "other-uid"), ..update() };
+    assert_eq!(triple(status(&others(vec![waiting("a-earlier")])))[0], "False:WorkspaceBusy");
+    assert_eq!(triple(status(&others(vec![waiting("b-later")])))[0], "True:Progressing");
+}
+
+#[test]
+fn the_progress_of_a_long_run_is_told_now_and_then() {
+    let running = |done: i32| {
+        let RunAnswer::Known(mut run) = run(RunState::Running(Phase::Operating)) else { panic!() };
+        run.progress = Progress { begun: 5, done, current: "creating a:b:C thing".to_owned() };
+        RunAnswer::Known(run)
+    };
+    let mut update = started();
+    let mut told = |second: i64, done: i32| {
+        let (effects, _) = with_run(world(&update), running(done)).now(second).act();
+        if !effects.is_empty() {
+            update.status = Some(status(&effects).clone());
+        }
+        update.status.as_ref().unwrap().progress.as_ref().map(|progress| progress.done)
+    };
+    assert_eq!(told(5, 1), None, "a short run is over before anyone looks");
+    assert_eq!(told(12, 2), Some(2));
+    assert_eq!(told(20, 3), Some(2), "not more often than every ten seconds");
+    assert_eq!(told(22, 3), Some(3));
+    assert_eq!(told(1022, 4), Some(4));
+    assert_eq!(told(1052, 5), Some(4), "rarer when it takes long");
+    let (effects, _) = with_run(world(&update), run(RunState::Succeeded)).now(2000).act();
+    assert_eq!(status(&effects).progress, None);
+}
+
+#[test]
+fn a_preview_leaves_what_it_has_shown() {
+    let mut update = started();
+    update.spec.update_type = Some("preview".to_owned());
+    let RunAnswer::Known(mut run) = run(RunState::Succeeded) else { panic!() };
+    run.changes = [("create".to_owned(), 2)].into();
+    "Previewing update".clone_into(&mut run.standard_output);
+    run.expected_outputs = [("url".to_owned(), json!("https://a"))].into();
+    let (effects, _) = with_run(world(&update), RunAnswer::Known(run)).act();
+    assert_eq!(names(&effects), ["write update status", "publish event"], "no Secret is made of it");
+    let status = serde_json::to_value(status(&effects)).unwrap();
+    assert_eq!(status["resourceChanges"], json!({"create": 2}));
+    assert_eq!(status["preview"], json!({"standardOutput": "Previewing update", "outputs": {"url": "https://a"}}));
+}
+
+#[test]
+fn its_stack_can_ask_for_its_end() {
+    let mut asking = with_current(stack());
+    asking.metadata.annotations = Some([("pulumi.com/cancel-request".to_owned(), "app-2".to_owned())].into());
+    let asking = Object::Stack(Box::new(asking));
+    let (effects, _) =
+        with_run(world(&started()), run(RunState::Running(Phase::Operating))).with(asking.clone(), NAME).act();
+    assert_eq!(names(&effects), ["write update status", "cancel run"]);
+    let (effects, _) = world(&update()).with(asking, NAME).act();
+    assert_eq!(triple(status(&effects)), ["False:Failed", "True:Canceled", "True:Failed"], "it has not begun");
+}
+
+#[test]
+fn deleting_one_that_a_user_wrote_cancels_its_run() {
+    let mut update = hand_written();
+    update.status = started().status;
+    let running = || run(RunState::Running(Phase::Operating));
+    let mut deleting = update.clone();
+    deleting.metadata.deletion_timestamp = Some(Time(at(0)));
+    assert!(names(&with_run(world(&deleting), running()).act().0).contains(&"cancel run"), "something else holds it");
+    assert_eq!(names(&with_run(world(&update), running()).gone().act().0), ["cancel run"]);
+    assert_eq!(with_run(world(&update), run(RunState::Succeeded)).gone().act().0, []);
+    assert_eq!(with_run(world(&started()), running()).gone().act().0, [], "one of a Stack goes on");
+}
+
+#[test]
+fn what_an_agent_refuses_is_told() {
+    let (effects, _) = with_run(world(&started()), RunAnswer::Unknown).refused("run x is active").act();
+    let progressing = find(&status(&effects).conditions, ConditionType::PROGRESSING).unwrap();
+    assert_eq!(progressing.message, "run x is active");
 }
 
 #[test]

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pko_api::{
-    Checked, ProjectInfo, Workspace,
+    Checked, Embedded, ProjectInfo, Workspace,
     conditions::{ConditionType, find},
+    update::UpdateRun,
     workspace::{WorkspaceSpec, WorkspaceStack, WorkspaceStatus},
 };
 use pko_core::{
     ask::{Answer, Failure, Packed, Phase, Question, RunAnswer, RunSeen, RunState},
     effect::{Effect, Status},
+    references::{ReferenceKind, ReferenceSeen},
     seen::{Kind, Object, PodSeen, StatefulSetSeen},
     step::Then,
-    workspace::build,
+    workspace::build::{self, StatefulSetPlan},
 };
 use rstest::rstest;
 use serde_json::json;
@@ -32,12 +34,26 @@ fn workspace() -> Workspace {
     workspace
 }
 
+fn plan(workspace: &Workspace) -> StatefulSetPlan {
+    build::stateful_set(workspace, &settings()).unwrap()
+}
+
 fn hash() -> String {
-    build::stateful_set(&workspace(), &settings()).unwrap().revision_hash
+    plan(&workspace()).revision_hash
 }
 
 fn current_set() -> StatefulSetSeen {
-    StatefulSetSeen { revision_hash: Some(hash()), ..stateful_set() }
+    StatefulSetSeen { revision_hash: Some(hash()), spec_hash: Some(plan(&workspace()).spec_hash), ..stateful_set() }
+}
+
+/// The identifier of an attempt to make the pod ready.
+fn init(attempt: u32) -> String {
+    format!("init.pod-uid.{}.{attempt}", plan(&workspace()).stacks_hash)
+}
+
+/// A pod that was made ready for the stacks of [`workspace`].
+fn ready_pod() -> PodSeen {
+    PodSeen { initialized: true, stacks_hash: Some(plan(&workspace()).stacks_hash), ..fresh_pod() }
 }
 
 fn fresh_pod() -> PodSeen {
@@ -54,13 +70,14 @@ fn with_pod(workspace: Workspace, pod: PodSeen) -> World {
 }
 
 fn with_run(world: World, answer: RunAnswer) -> World {
-    let question = Question::LatestRun { pod: pod().agent().unwrap(), prefix: "init.pod-uid.".to_owned() };
+    let question =
+        Question::LatestRun { pod: pod().agent().unwrap(), prefix: init(1).trim_end_matches('1').to_owned() };
     world.answer(question, Answer::Run(answer))
 }
 
 fn run(state: RunState) -> RunAnswer {
     RunAnswer::Known(Box::new(RunSeen {
-        run_id: "init.pod-uid.1".to_owned(),
+        run_id: init(1),
         state,
         start_time: Some(at(0)),
         end_time: Some(at(0)),
@@ -168,7 +185,7 @@ fn a_running_pod_is_made_ready_by_a_run() {
     assert_eq!(names(&effects), ["write workspace status", "start init run"]);
     assert_eq!(ready(&effects), not_ready("Installing"));
     let Effect::StartInit { run_id, init, .. } = &effects[1] else { panic!("{effects:?}") };
-    assert_eq!((run_id.as_str(), init.stacks[0].name.as_str(), init.skip_install), ("init.pod-uid.1", "dev", false));
+    assert_eq!((run_id, init.stacks[0].name.as_str(), init.skip_install), (&self::init(1), "dev", false));
 }
 
 #[test]
@@ -177,7 +194,7 @@ fn a_workspace_without_a_program_installs_nothing() {
     workspace.spec.project_info =
         Some(ProjectInfo { name: "p".to_owned(), runtime: "yaml".to_owned(), ..ProjectInfo::default() });
     let hash = Some(build::stateful_set(&workspace, &settings()).unwrap().revision_hash);
-    let set = StatefulSetSeen { revision_hash: hash.clone(), ..stateful_set() };
+    let set = StatefulSetSeen { revision_hash: hash.clone(), spec_hash: Some("any".to_owned()), ..stateful_set() };
     let (effects, _) = world(workspace)
         .with(Object::StatefulSet(set), "app-workspace")
         .with(Object::Pod(PodSeen { revision_hash: hash, ..fresh_pod() }), "app-workspace-0")
@@ -211,7 +228,7 @@ fn a_ready_workspace_asks_no_agent_and_writes_nothing() {
     let (effects, _) = with_run(with_pod(workspace(), fresh_pod()), run(RunState::Succeeded)).act();
     let mut steady = workspace();
     steady.status = Some(status(&effects).clone());
-    let mut world = with_pod(steady, PodSeen { initialized: true, ..fresh_pod() });
+    let mut world = with_pod(steady, ready_pod());
     assert_eq!(world.act(), (Vec::new(), Then::AwaitChange));
     assert!(!world.asked.iter().any(|question| matches!(question, Question::LatestRun { .. })), "{:?}", world.asked);
 }
@@ -222,15 +239,173 @@ fn a_ready_workspace_asks_no_agent_and_writes_nothing() {
 #[case("IncompatibleConfiguration", "IncompatibleConfiguration")]
 #[case("Canceled", "InitializationFailed")]
 fn a_failed_run_stalls_it_until_it_is_tried_again(#[case] reason: &str, #[case] shown: &str) {
-    let (effects, then) = with_run(with_pod(workspace(), fresh_pod()), failed(reason)).now(100).act();
+    let (effects, then) = with_run(with_pod(workspace(), fresh_pod()), failed(reason)).now(4).act();
     assert_eq!(names(&effects), ["write workspace status", "publish event"]);
     let stalled = find(&status(&effects).conditions, ConditionType::STALLED).unwrap();
     assert_eq!((stalled.reason.as_str(), stalled.message.as_str()), (shown, "no network"));
-    assert_eq!(then, Then::Requeue(Duration::from_secs(200)));
-    let (effects, _) = with_run(with_pod(workspace(), fresh_pod()), failed(reason)).now(300).act();
+    assert_eq!(then, Then::Requeue(Duration::from_secs(6)));
+    let (effects, _) = with_run(with_pod(workspace(), fresh_pod()), failed(reason)).now(10).act();
     let Some(Effect::StartInit { run_id, .. }) = effects.last() else { panic!("{effects:?}") };
-    assert_eq!(run_id, "init.pod-uid.2");
+    assert_eq!(*run_id, init(2));
     assert_eq!(find(&status(&effects).conditions, ConditionType::STALLED), None);
+}
+
+#[rstest]
+#[case::first(1, true, 10)]
+#[case::second(2, true, 30)]
+#[case::fourth(4, true, 270)]
+#[case::many(40, true, 300)]
+#[case::hopeless(1, false, 1800)]
+fn failures_are_tried_again_ever_more_rarely(#[case] attempt: u32, #[case] retryable: bool, #[case] wait: u64) {
+    let RunAnswer::Known(mut run) = failed("InitializationFailed") else { panic!() };
+    run.run_id = init(attempt);
+    if let RunState::Failed(failure) = &mut run.state {
+        failure.retryable = retryable;
+    }
+    let (_, then) = with_run(with_pod(workspace(), fresh_pod()), RunAnswer::Known(run)).act();
+    assert_eq!(then, Then::Requeue(Duration::from_secs(wait)));
+}
+
+/// A Workspace that gets a variable from a Secret.
+fn referring() -> Workspace {
+    let mut workspace = workspace();
+    let selector = json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "creds", "key": "a"}}});
+    workspace.spec.env = vec![Embedded::new(selector)];
+    workspace
+}
+
+fn with_pod_of(workspace: Workspace, pod: PodSeen) -> World {
+    let plan = plan(&workspace);
+    let hash = Some(plan.revision_hash);
+    let set = StatefulSetSeen { revision_hash: hash.clone(), spec_hash: Some(plan.spec_hash), ..stateful_set() };
+    world(workspace)
+        .with(Object::StatefulSet(set), "app-workspace")
+        .with(Object::Pod(PodSeen { revision_hash: hash, ..pod }), "app-workspace-0")
+}
+
+fn secret(keys: &[&str], changed: i64) -> Answer {
+    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    Answer::Reference(Some(ReferenceSeen { keys, changed: Some(at(changed)) }))
+}
+
+fn creds() -> Question {
+    Question::Reference(ReferenceKind::Secret, "creds".to_owned())
+}
+
+#[test]
+fn what_failed_is_tried_in_a_new_pod_at_once_when_a_secret_has_changed() {
+    let pod = PodSeen { created: Some(at(-60)), ..fresh_pod() };
+    let world = |changed| {
+        with_run(with_pod_of(referring(), pod.clone()), failed("InitializationFailed"))
+            .answer(creds(), secret(&["a"], changed))
+    };
+    assert!(!names(&world(-61).act().0).contains(&"delete pod"), "it was that before the pod started");
+    assert_eq!(names(&world(-59).act().0), ["write workspace status", "delete pod"]);
+}
+
+#[rstest]
+#[case::no_secret(Answer::Reference(None), "Secret creds does not exist; create it")]
+#[case::no_key(secret(&["b"], 0), "Secret creds has no key a; add it")]
+fn a_pod_that_does_not_start_for_want_of_a_secret_says_which(#[case] found: Answer, #[case] expected: &str) {
+    let slow = PodSeen { running_since: None, created: Some(at(-6)), ..fresh_pod() };
+    let (effects, _) = with_pod_of(referring(), slow).answer(creds(), found).act();
+    let ready = find(&status(&effects).conditions, ConditionType::READY).unwrap();
+    assert!(ready.message.contains(expected), "{}", ready.message);
+}
+
+#[test]
+fn a_pod_that_the_cluster_refuses_is_told_in_its_words() {
+    let world = |workspace| world(workspace).with(Object::StatefulSet(current_set()), "app-workspace");
+    let (effects, then) = world(workspace()).act();
+    assert_eq!(then, Then::Requeue(Duration::from_secs(5)), "it may take a moment to appear");
+    let mut waiting = workspace();
+    waiting.status = Some(status(&effects).clone());
+    let question = Question::Admission { stateful_set: "app-workspace".to_owned() };
+    let refusal = Answer::Admission(Some("exceeded quota".to_owned()));
+    let (effects, _) = world(waiting).answer(question, refusal).act();
+    let ready = find(&status(&effects).conditions, ConditionType::READY).unwrap();
+    assert!(ready.message.ends_with(": the cluster refuses the pod: exceeded quota"), "{}", ready.message);
+}
+
+#[test]
+fn what_the_server_refuses_is_told_until_it_no_longer_does() {
+    let (effects, _) = world(workspace()).refused("statefulsets is forbidden").act();
+    let ready = find(&status(&effects).conditions, ConditionType::READY).unwrap();
+    assert_eq!(ready.message, "Waiting for the statefulset to be updated: statefulsets is forbidden");
+    assert!(names(&effects).contains(&"apply statefulset"), "it is tried again");
+}
+
+/// The Workspace with another configuration of its stack.
+fn reconfigured() -> Workspace {
+    let mut workspace = workspace();
+    workspace.spec.stacks[0].environment = vec!["dev".to_owned()];
+    workspace.metadata.generation = Some(2);
+    workspace
+}
+
+#[test]
+fn another_configuration_is_set_in_the_pod_that_is_there() {
+    let (effects, _) = with_pod(reconfigured(), ready_pod()).act();
+    let Some(Effect::StartInit { run_id, init, .. }) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(init.stacks[0].environment, ["dev"]);
+    assert!(!run_id.starts_with(self::init(1).trim_end_matches('1')), "{run_id}");
+}
+
+#[test]
+fn another_configuration_waits_for_the_run_that_began_with_the_old_one() {
+    let running = Question::RunsIn { workspace: NAME.to_owned() };
+    let (effects, _) = with_pod(reconfigured(), ready_pod()).answer(running, Answer::Updates(vec![update()])).act();
+    assert_eq!(names(&effects), ["write workspace status"]);
+    let ready = find(&status(&effects).conditions, ConditionType::READY).unwrap();
+    assert!(ready.message.ends_with("waiting for Update app-2 to end"), "{}", ready.message);
+}
+
+#[test]
+fn with_init_containers_of_the_user_another_configuration_takes_another_pod() {
+    let bringing = |mut workspace: Workspace| {
+        workspace.spec.init_containers = vec![Embedded::new(json!({"name": "i", "image": "busybox"}))];
+        plan(&workspace)
+    };
+    assert_ne!(bringing(workspace()).revision_hash, bringing(reconfigured()).revision_hash);
+    assert_eq!(plan(&workspace()).revision_hash, plan(&reconfigured()).revision_hash);
+}
+
+/// The Workspace as an operator of another version left it: ready, with a pod that this one would make differently.
+fn outdated(spec_hash: Option<String>) -> World {
+    let mut workspace = workspace();
+    workspace.status = Some(WorkspaceStatus { observed_generation: 1, ..WorkspaceStatus::default() });
+    let older = Some("older".to_owned());
+    let set = StatefulSetSeen { revision_hash: older.clone(), spec_hash, ..stateful_set() };
+    let pod = PodSeen { revision_hash: older, created: Some(at(-3600)), ..ready_pod() };
+    with_run(world(workspace), run(RunState::Succeeded))
+        .with(Object::StatefulSet(set), "app-workspace")
+        .with(Object::Pod(pod), "app-workspace-0")
+}
+
+fn renews(world: &mut World) -> bool {
+    names(&world.act().0).contains(&"apply statefulset")
+}
+
+#[test]
+fn a_new_version_of_the_operator_renews_no_pod_that_works() {
+    let as_asked = || Some(plan(&workspace()).spec_hash);
+    let (effects, then) = outdated(as_asked()).act();
+    assert_eq!(ready(&effects).0, "True");
+    let Then::Requeue(wait) = then else { panic!("it is renewed some day") };
+    assert!(wait > Duration::from_hours(7 * 24 - 1) && wait <= Duration::from_hours(8 * 24), "{wait:?}");
+    assert!(!renews(&mut outdated(None)), "nor one of another operator");
+}
+
+#[test]
+fn a_pod_of_another_version_is_renewed_before_it_is_used_and_when_it_is_old() {
+    let as_asked = || Some(plan(&workspace()).spec_hash);
+    let updates = || Question::UpdatesIn { workspace: NAME.to_owned() };
+    assert!(renews(&mut outdated(as_asked()).answer(updates(), Answer::Updates(vec![update()]))));
+    let mut running = update();
+    running.status.get_or_insert_default().run = Some(UpdateRun::default());
+    assert!(!renews(&mut outdated(as_asked()).answer(updates(), Answer::Updates(vec![running]))));
+    assert!(renews(&mut outdated(as_asked()).now(8 * 24 * 3600)));
+    assert!(renews(&mut outdated(Some("another wish".to_owned()))));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use pko_api::{
 use pko_core::{
     ask::{Answer, Failure, Phase, Question, RunAnswer, RunSeen, RunState},
     effect::{Effect, Status},
+    references::ReferenceSeen,
     seen::{Kind, Object, PodSeen, StatefulSetSeen},
     step::Then,
 };
@@ -171,9 +172,13 @@ fn answer(dice: &mut Dice, question: &Question) -> Answer {
             }
             Kind::Pod => Object::Pod(a_pod(dice)),
         })),
-        Question::UpdatesOf { .. } | Question::RunsIn { .. } => {
+        Question::UpdatesOf { .. } | Question::UpdatesIn { .. } | Question::RunsIn { .. } => {
             Answer::Updates(there.then(|| an_update(dice)).into_iter().collect())
         }
+        Question::Reference(..) => Answer::Reference(
+            there.then(|| ReferenceSeen { changed: dice.flip().then(|| at(-10)), ..ReferenceSeen::default() }),
+        ),
+        Question::Admission { .. } => Answer::Admission(there.then(|| "no room".to_owned())),
         Question::Outputs { .. } => Answer::Outputs(there.then(Default::default)),
         Question::Artifact => Answer::Artifact(Err("cannot".to_owned())),
         Question::Run { .. } | Question::LatestRun { .. } => Answer::Run(a_run(dice)),

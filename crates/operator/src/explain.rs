@@ -115,6 +115,9 @@ fn asked(facts: &Facts) -> Vec<String> {
 fn wording(question: &Question) -> String {
     match question {
         Question::Cached(kind, name) | Question::Live(kind, name) => format!("{} {name}", kind.as_str()),
+        Question::UpdatesIn { workspace } => format!("Updates in Workspace {workspace}"),
+        Question::Reference(kind, name) => format!("{} {name}", kind.as_str()),
+        Question::Admission { stateful_set } => format!("whether the cluster takes a pod of {stateful_set}"),
         Question::UpdatesOf { stack } => format!("Updates of Stack {stack}"),
         Question::RunsIn { workspace } => format!("unfinished runs in Workspace {workspace}"),
         Question::Outputs { secret } => format!("outputs in Secret {secret}"),
@@ -126,13 +129,19 @@ fn wording(question: &Question) -> String {
 
 fn heard(answer: &Answer) -> String {
     match answer {
-        Answer::Object(None) => "there is none".to_owned(),
+        Answer::Object(None) | Answer::Reference(None) => "there is none".to_owned(),
         Answer::Object(Some(object)) => summary(object),
         Answer::Updates(updates) => updates.len().to_string(),
         Answer::Outputs(None) => "there is no such Secret".to_owned(),
         Answer::Outputs(Some(outputs)) => format!("{} outputs", outputs.len()),
         Answer::Artifact(Ok(packed)) => format!("{} bytes, {}", packed.size, packed.digest),
         Answer::Artifact(Err(why)) => format!("it cannot be packed: {why}"),
+        Answer::Reference(Some(found)) => match found.changed {
+            Some(changed) => format!("{} keys, last written {changed}", found.keys.len()),
+            None => format!("{} keys", found.keys.len()),
+        },
+        Answer::Admission(None) => "nothing speaks against it".to_owned(),
+        Answer::Admission(Some(why)) => format!("no: {why}"),
         Answer::Run(RunAnswer::Silent { why }) => format!("no answer: {why}"),
         Answer::Run(RunAnswer::Refused { code, message }) => format!("refused, {code}: {message}"),
         Answer::Run(RunAnswer::Unknown) => "the agent knows of none".to_owned(),
@@ -192,7 +201,7 @@ fn detail(effect: &Effect) -> String {
         | Effect::CancelRun { pod, run_id } => {
             format!(": {run_id} in pod {}", pod.name)
         }
-        Effect::MarkInitialized { pod } => format!(": {}", pod.name),
+        Effect::DeletePod { pod } | Effect::MarkInitialized { pod, .. } => format!(": {}", pod.name),
         Effect::Publish { event, .. } => format!(": {}", event.reason),
         _ => String::new(),
     }

@@ -20,7 +20,7 @@ use crate::{
     health, http,
     leader::{Candidate, Lost},
     queue::Queue,
-    reconcile::Reconciles,
+    reconcile::{Places, Reconciles},
     shell::Live,
     store::Store,
     watch,
@@ -62,8 +62,9 @@ pub async fn run(flags: Flags) -> Result<End> {
     services.spawn(tidy(Arc::clone(&agents)));
 
     let followers = Arc::new(Followers::new(Arc::clone(&agents), Arc::clone(&queue)));
-    let shell = Arc::new(Live::new(&cluster, Arc::clone(&store), agents, followers, settings(&flags)));
-    let reconciles = Reconciles::new(most_reconciles(variable("MAX_CONCURRENT_RECONCILES").as_deref()));
+    let places = Places::new(most_reconciles(variable("MAX_CONCURRENT_RECONCILES").as_deref()));
+    let shell = Arc::new(Live::new(&cluster, Arc::clone(&store), agents, followers, settings(&flags), places.clone()));
+    let reconciles = Reconciles::new(places);
     let work = async {
         while !store.complete() {
             tokio::time::sleep(LOOK).await;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,6 +23,10 @@ const LONGEST_AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// A conflict means that the watch is behind. It catches up soon, and usually wakes the object itself.
 const FIRST_CONFLICT: Duration = Duration::from_millis(50);
 const LONGEST_CONFLICT: Duration = Duration::from_millis(200);
+
+/// Waits from here on are made longer by up to so many thousandths.
+const SHORTEST_SCATTERED: Duration = Duration::from_secs(5);
+const MOST_SCATTER: u64 = 100;
 
 /// How looking at an object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +138,7 @@ impl Queue {
         let wait = match ended {
             Ended::Settled | Ended::Again(_) if woken => Some(CATCH_UP),
             Ended::Settled => None,
-            Ended::Again(wait) => Some(wait),
+            Ended::Again(wait) => Some(scattered(wait)),
             Ended::Conflict => Some(conflict(known.failures)),
             Ended::Failed if woken => Some(backoff(known.failures).min(LONGEST_AFTER_CHANGE)),
             Ended::Failed => Some(backoff(known.failures)),
@@ -169,6 +174,15 @@ impl State {
             self.put_ready(key);
         }
     }
+}
+
+/// Objects that were decided about together are not looked at again together.
+fn scattered(wait: Duration) -> Duration {
+    if wait < SHORTEST_SCATTERED {
+        return wait;
+    }
+    let random = RandomState::new().build_hasher().finish() % MOST_SCATTER;
+    wait + wait.mul_f64(f64::from(u32::try_from(random).unwrap_or_default()) / 1000.0)
 }
 
 fn backoff(failures: u32) -> Duration {
@@ -229,8 +243,25 @@ mod tests {
         let queue = Queue::default();
         queue.wake(key("a"));
         next(&queue).await;
-        queue.done(&key("a"), Ended::Again(Duration::from_secs(30)));
-        assert_eq!(next(&queue).await, Some(("a".to_owned(), 30_000)));
+        queue.done(&key("a"), Ended::Again(Duration::from_secs(3)));
+        assert_eq!(next(&queue).await, Some(("a".to_owned(), 3_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_waits_are_scattered_a_little() {
+        let queue = Queue::default();
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            queue.wake(key("a"));
+            next(&queue).await;
+            queue.done(&key("a"), Ended::Again(Duration::from_mins(1)));
+            waits.push(next(&queue).await.unwrap().1);
+            queue.done(&key("a"), Ended::Settled);
+        }
+        assert!(waits.iter().all(|wait| (60_000..=66_000).contains(wait)), "{waits:?}");
+        waits.sort_unstable();
+        waits.dedup();
+        assert!(waits.len() > 1, "{waits:?}");
     }
 
     #[tokio::test(start_paused = true)]

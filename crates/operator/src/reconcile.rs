@@ -19,23 +19,45 @@ use crate::{
 /// How long reconciles that are under way are given when the operator ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Everything that is being decided.
+/// How many objects are decided about at a time.
 #[derive(Clone, Debug)]
-pub struct Reconciles {
-    places: Arc<Semaphore>,
+pub struct Places {
+    free: Arc<Semaphore>,
     most: u32,
 }
 
-impl Reconciles {
+impl Places {
     /// At most so many at a time.
     pub fn new(most: u32) -> Self {
-        Self { places: Arc::new(Semaphore::new(most as usize)), most }
+        Self { free: Arc::new(Semaphore::new(most as usize)), most }
+    }
+
+    /// Gives the own place to others for as long as something else is waited for.
+    pub async fn lend<T>(&self, work: impl Future<Output = T>) -> T {
+        self.free.add_permits(1);
+        let done = work.await;
+        if let Ok(place) = self.free.acquire().await {
+            place.forget();
+        }
+        done
+    }
+}
+
+/// Everything that is being decided.
+#[derive(Clone, Debug)]
+pub struct Reconciles {
+    places: Places,
+}
+
+impl Reconciles {
+    pub const fn new(places: Places) -> Self {
+        Self { places }
     }
 
     /// Reconciles for ever.
     pub async fn run(&self, shell: Arc<Live>, queue: Arc<Queue>) {
         loop {
-            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+            let Ok(place) = Arc::clone(&self.places.free).acquire_owned().await else { return };
             let key = queue.next().await;
             let (shell, queue) = (Arc::clone(&shell), Arc::clone(&queue));
             tokio::spawn(async move {
@@ -48,7 +70,7 @@ impl Reconciles {
 
     /// Waits for those under way, for a while.
     pub async fn finish(&self) {
-        let all = self.places.acquire_many(self.most);
+        let all = self.places.free.acquire_many(self.places.most);
         if tokio::time::timeout(GRACE, all).await.is_err() {
             warn!("reconciles were still under way after {GRACE:?}; whoever comes next repeats them");
         }
@@ -57,9 +79,16 @@ impl Reconciles {
 
 async fn one(shell: &Live, key: &Key) -> Ended {
     match driver::reconcile(shell, key).await {
+        // What was refused before was told; it is no longer so.
+        Ok(_) if shell.note_refusal(key, None) => Ended::Again(Duration::ZERO),
         Ok(Then::AwaitChange) => Ended::Settled,
         Ok(Then::Requeue(after)) => Ended::Again(after),
-        Err(Stopped::Shell(failure)) => failed(key, &failure),
+        Err(Stopped::Shell(failure)) => {
+            if let Some(refusal) = failure.refusal() {
+                shell.note_refusal(key, Some(refusal));
+            }
+            failed(key, &failure)
+        }
         Err(Stopped::Endless) => {
             error!(object = %key, "the decision does not come to an end; this is a bug");
             Ended::Failed

@@ -4,10 +4,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 
 use pko_api::Update;
-use pko_core::seen::{Key, Kind, Object, held};
+use pko_core::{
+    references::ReferenceKind,
+    seen::{Key, Kind, Object, ended, held, running},
+};
 
 use crate::wake;
 
@@ -20,6 +24,8 @@ pub enum Link {
     OfWorkspace(String),
     /// Runs that Program.
     RunsProgram(String),
+    /// Needs that Secret or ConfigMap.
+    Uses(ReferenceKind, String),
 }
 
 /// The store.
@@ -34,7 +40,12 @@ pub(crate) struct Seen {
     objects: BTreeMap<Key, Entry>,
     linked: BTreeMap<(String, Link), BTreeSet<Key>>,
     listed: BTreeSet<Kind>,
+    /// What has gone and is still to be decided about, and since when.
+    gone: BTreeMap<Key, (Object, Instant)>,
 }
+
+/// How long what has gone is remembered.
+const REMEMBERED: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
 struct Entry {
@@ -66,6 +77,7 @@ impl Store {
     /// Forgets an object, and says whom that concerns.
     pub fn remove(&self, key: &Key) -> BTreeSet<Key> {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        seen.remember(key);
         let links = seen.remove(key);
         wake::concerned(&seen, key, &links, None)
     }
@@ -91,6 +103,26 @@ impl Store {
         seen.objects.get(key).map(|entry| entry.object.clone())
     }
 
+    /// What an object was that has gone lately.
+    pub fn gone(&self, key: &Key) -> Option<Object> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        seen.gone.get(key).map(|(object, _)| object.clone())
+    }
+
+    /// Those that need a Secret or a ConfigMap.
+    pub fn users_of(&self, namespace: &str, kind: ReferenceKind, name: &str) -> Vec<Key> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        seen.linked(namespace, Link::Uses(kind, name.to_owned())).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The Updates of a Workspace that have not ended.
+    pub fn updates_in(&self, namespace: &str, workspace: &str) -> Vec<Update> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let link = Link::OfWorkspace(workspace.to_owned());
+        let updates = seen.linked(namespace, link).filter_map(|(_, object)| object.update());
+        updates.filter(|update| !ended(update)).cloned().collect()
+    }
+
     /// The Updates of a Stack that carry our finalizer.
     pub fn updates_of(&self, namespace: &str, stack: &str) -> Vec<Update> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
@@ -109,6 +141,15 @@ impl Seen {
 
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.objects.contains_key(key)
+    }
+
+    /// An Update that goes while it runs may have to be cancelled.
+    fn remember(&mut self, key: &Key) {
+        self.gone.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
+        let object = self.objects.get(key).map(|entry| &entry.object);
+        if let Some(object) = object.filter(|object| object.update().is_some_and(running)) {
+            self.gone.insert(key.clone(), (object.clone(), Instant::now()));
+        }
     }
 
     /// Yields the relations that the object had.

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{labels, names};
-use pko_core::seen::{self, Key, Kind, Object, stack_of};
+use pko_api::{annotations, labels, names};
+use pko_core::{
+    references,
+    seen::{self, Key, Kind, Object, stack_of},
+};
 
 use crate::store::{Link, Seen};
 
@@ -21,6 +24,9 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
     match key.kind {
         // What it made may have to go with it.
         Kind::Stack if now.is_none() => keys.extend(linked(Link::OfStack(key.name.clone()), |_| true)),
+        Kind::Stack if now.is_some_and(asks_for_an_end) => {
+            keys.extend(linked(Link::OfStack(key.name.clone()), unfinished));
+        }
         Kind::Program => keys.extend(linked(Link::RunsProgram(key.name.clone()), |_| true)),
         Kind::Workspace => {
             // Also the Stack that waits for another's Workspace of its name to go.
@@ -34,9 +40,14 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
             (Kind::Workspace | Kind::Update, Link::OfStack(stack)) => {
                 keys.insert(named(Kind::Stack, stack));
             }
-            // A Workspace waits with a new pod for its runs to end.
-            (Kind::Update, Link::OfWorkspace(workspace)) if !now.is_some_and(unfinished) => {
-                keys.insert(named(Kind::Workspace, workspace));
+            (Kind::Update, Link::OfWorkspace(workspace)) => {
+                // It renews its pod for what is about to run in it, and not for what does. Others wait for their turn.
+                if !now.is_some_and(running) {
+                    keys.insert(named(Kind::Workspace, workspace));
+                }
+                if !now.is_some_and(unfinished) {
+                    keys.extend(linked(link.clone(), unfinished));
+                }
             }
             (Kind::StatefulSet, Link::OfWorkspace(workspace)) => {
                 keys.insert(named(Kind::Workspace, workspace));
@@ -50,6 +61,11 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
     }
     keys.retain(|other| other == key || seen.has(other));
     keys
+}
+
+/// Whether a Stack wants one of its Updates to be cancelled.
+fn asks_for_an_end(object: &Object) -> bool {
+    object.stack().is_some_and(|stack| seen::annotation(&stack.metadata, annotations::CANCEL_REQUEST).is_some())
 }
 
 fn unfinished(object: &Object) -> bool {
@@ -66,7 +82,10 @@ pub(crate) fn links(object: &Object) -> Vec<Link> {
         Object::Stack(stack) => {
             stack.spec.program_ref.iter().map(|program| Link::RunsProgram(program.name.clone())).collect()
         }
-        Object::Workspace(workspace) => of_stack(&workspace.metadata).into_iter().collect(),
+        Object::Workspace(workspace) => {
+            let used = references::of(&workspace.spec).into_iter().map(|used| Link::Uses(used.kind, used.name));
+            of_stack(&workspace.metadata).into_iter().chain(used).collect()
+        }
         Object::Update(update) => {
             let workspace = update.spec.workspace_name.clone().map(Link::OfWorkspace);
             of_stack(&update.metadata).into_iter().chain(workspace).collect()
@@ -94,7 +113,10 @@ pub(crate) fn workspace_of_pod(pod: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use pko_api::finalizers;
-    use pko_core::seen::{PodSeen, StatefulSetSeen};
+    use pko_core::{
+        references::ReferenceKind,
+        seen::{PodSeen, StatefulSetSeen},
+    };
     use serde_json::{Value, json};
 
     use super::*;
@@ -187,7 +209,40 @@ mod tests {
         let begun = put(&store, Kind::Update, "waiting", update(&json!({"run": {"podUID": "u"}})));
         assert_eq!(begun, ["Stack web", "Update waiting"]);
         let ended = put(&store, Kind::Update, "waiting", update(&complete()));
-        assert_eq!(ended, ["Stack web", "Workspace web", "Update waiting"]);
+        assert_eq!(ended, ["Stack web", "Workspace web", "Update running", "Update waiting"]);
+    }
+
+    #[test]
+    fn an_update_that_waits_concerns_its_workspace_which_may_have_to_be_renewed() {
+        let store = store();
+        let waits = put(&store, Kind::Update, "new", update(&json!({})));
+        assert_eq!(waits, ["Stack web", "Workspace web", "Update new"]);
+    }
+
+    #[test]
+    fn a_stack_that_asks_for_an_end_concerns_its_updates() {
+        let store = store();
+        let asking = json!({"metadata": {"annotations": {"pulumi.com/cancel-request": "running"}}, "spec": {}});
+        assert_eq!(put(&store, Kind::Stack, "web", asking), ["Stack web", "Update running", "Update waiting"]);
+    }
+
+    #[test]
+    fn a_secret_concerns_the_workspaces_that_need_it() {
+        let store = store();
+        let from = json!({"secretKeyRef": {"name": "creds", "key": "a"}});
+        put(&store, Kind::Workspace, "web", json!({"spec": {"env": [{"name": "A", "valueFrom": from}]}}));
+        assert_eq!(store.users_of("team", ReferenceKind::Secret, "creds"), [key(Kind::Workspace, "web")]);
+        assert!(store.users_of("team", ReferenceKind::ConfigMap, "creds").is_empty());
+        assert!(store.users_of("other", ReferenceKind::Secret, "creds").is_empty());
+    }
+
+    #[test]
+    fn an_update_that_goes_while_it_runs_is_remembered() {
+        let store = store();
+        for (name, remembered) in [("running", true), ("waiting", false), ("ended", false)] {
+            store.remove(&key(Kind::Update, name));
+            assert_eq!(store.gone(&key(Kind::Update, name)).is_some(), remembered, "{name}");
+        }
     }
 
     #[test]
@@ -212,14 +267,17 @@ mod tests {
         put(&store, Kind::Workspace, "other", json!({}));
         let moved = json!({"spec": {"workspaceName": "other"}, "status": complete()});
         let concerned = put(&store, Kind::Update, "running", moved);
-        assert_eq!(concerned, ["Stack web", "Workspace other", "Workspace web", "Update running"]);
+        assert_eq!(concerned, ["Stack web", "Workspace other", "Workspace web", "Update running", "Update waiting"]);
     }
 
     #[test]
     fn a_list_tells_what_has_gone() {
         let store = store();
         let present = [key(Kind::Update, "running"), key(Kind::Update, "waiting")].into();
-        assert_eq!(words(&store.listed(Kind::Update, &present)), ["Stack web", "Workspace web", "Update ended"]);
+        assert_eq!(
+            words(&store.listed(Kind::Update, &present)),
+            ["Stack web", "Workspace web", "Update ended", "Update running", "Update waiting"]
+        );
         assert!(!store.complete(), "only one kind was listed");
     }
 

@@ -1,19 +1,26 @@
-//! Six watches feed the store and wake those whom a change concerns. What is not needed of an object never gets beyond
-//! this file.
+//! Six watches feed the store and wake those whom a change concerns; two more only wake. What is not needed of an object
+//! never gets beyond this file.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use futures_util::{Stream, StreamExt};
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Pod, Secret},
+};
 use kube::{
     Api, Resource,
+    core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         watcher::{self, Config, Event, watcher},
     },
 };
 use pko_api::{Guarded, Program, Stack, Update, Workspace, labels};
-use pko_core::seen::{Key, Kind, Object, PodSeen, StatefulSetSeen};
+use pko_core::{
+    references::ReferenceKind,
+    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen},
+};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
@@ -27,6 +34,8 @@ use crate::{
 
 /// Objects in one answer to a list. Small, since what is decoded at once is held at once.
 const PAGE: u32 = 100;
+/// Metadata is small.
+const REFERENCES_PAGE: u32 = 500;
 
 /// Starts all watches. They end with the set.
 pub fn start(cluster: &Cluster, store: &Arc<Store>, queue: &Arc<Queue>) -> JoinSet<()> {
@@ -48,7 +57,48 @@ pub fn start(cluster: &Cluster, store: &Arc<Store>, queue: &Arc<Queue>) -> JoinS
     watches.spawn(feed(Kind::Pod).follow(events::<Pod>(cluster, of_workspaces), |pod: Pod| {
         (Object::Pod(PodSeen::from(&pod)), wake::links_by_label(&pod.metadata))
     }));
+    watches.spawn(references::<Secret>(cluster, ReferenceKind::Secret, Arc::clone(store), Arc::clone(queue)));
+    watches.spawn(references::<ConfigMap>(cluster, ReferenceKind::ConfigMap, Arc::clone(store), Arc::clone(queue)));
     watches
+}
+
+/// Wakes those that need a Secret or a ConfigMap when it changes. Only metadata is asked for, and nothing is kept.
+fn references<K>(
+    cluster: &Cluster,
+    kind: ReferenceKind,
+    store: Arc<Store>,
+    queue: Arc<Queue>,
+) -> impl Future<Output = ()> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = Config::default().page_size(REFERENCES_PAGE);
+    let events = watcher(Api::<PartialObjectMeta<K>>::all(cluster.client()), config).default_backoff();
+    async move {
+        let mut events = std::pin::pin!(events);
+        // Of the first list, all is known to be looked at anyway.
+        let mut listed = false;
+        while let Some(event) = events.next().await {
+            let changed = match event {
+                Ok(Event::Apply(object) | Event::Delete(object)) => object,
+                Ok(Event::InitApply(object)) if listed => object,
+                Ok(Event::InitDone) => {
+                    listed = true;
+                    continue;
+                }
+                Ok(Event::Init | Event::InitApply(_)) => continue,
+                Err(error) => {
+                    warn!(kind = kind.as_str(), "watching: {}", told(&error));
+                    continue;
+                }
+            };
+            let meta = changed.meta();
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            for key in store.users_of(namespace, kind, meta.name.as_deref().unwrap_or_default()) {
+                queue.wake(key);
+            }
+        }
+    }
 }
 
 /// One of our kinds, as the store keeps it.

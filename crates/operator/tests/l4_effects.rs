@@ -9,6 +9,7 @@ use pko_core::{
     ask::{Answer, Question},
     driver::Shell as _,
     effect::{Effect, Status, Target},
+    references::ReferenceKind,
     seen::{Kind, PodRef},
 };
 use pko_operator::cluster::{Cause, Failure};
@@ -34,6 +35,16 @@ fn update(name: &str) -> Update {
 
 fn stack_status(status: Value) -> Status {
     Status::Stack(serde_json::from_value(status).unwrap())
+}
+
+fn mark(pod: PodRef) -> Effect {
+    Effect::MarkInitialized { pod, stacks_hash: "of-stacks".to_owned() }
+}
+
+/// A pod that nobody schedules, so that it stays as it is.
+fn idle_pod() -> Value {
+    let spec = json!({"schedulerName": "nobody", "containers": [{"name": "pulumi", "image": "none.invalid/none"}]});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-workspace-0"}, "spec": spec})
 }
 
 fn finalizers(object: &Value) -> Vec<&str> {
@@ -203,20 +214,92 @@ async fn a_service_and_a_stateful_set_are_applied_and_a_refusal_is_told() {
 #[tokio::test]
 async fn a_pod_is_marked_if_it_is_that_very_one() {
     let scene = Scene::new("mark").await;
-    // Nobody schedules it, so it stays as it is.
-    let spec = json!({"schedulerName": "nobody", "containers": [{"name": "pulumi", "image": "none.invalid/none"}]});
-    scene.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-workspace-0"}, "spec": spec}));
+    scene.apply(&idle_pod());
     let on = scene.target(Kind::Pod, "web-workspace-0");
     let pod = |uid: &str| PodRef { name: on.name.clone(), uid: uid.to_owned(), ip: String::new() };
     let marked =
         || scene.read("pod", "web-workspace-0")["metadata"]["annotations"]["auto.pulumi.com/initialized"].clone();
-    let other = scene.perform(Effect::MarkInitialized { pod: pod("5a6f0000-0000-0000-0000-000000000000") }).await;
+    let other = scene.perform(mark(pod("5a6f0000-0000-0000-0000-000000000000"))).await;
     assert_eq!(cause(other), Cause::Conflict);
     assert_eq!(marked(), Value::Null);
     for _ in 0..2 {
-        scene.perform(Effect::MarkInitialized { pod: pod(&on.uid) }).await.unwrap();
+        scene.perform(mark(pod(&on.uid))).await.unwrap();
     }
     assert_eq!(marked(), "true");
+    let of_stacks = "auto.pulumi.com/stacks-hash";
+    assert_eq!(scene.read("pod", "web-workspace-0")["metadata"]["annotations"][of_stacks], "of-stacks");
+}
+
+#[tokio::test]
+async fn a_pod_is_deleted_if_it_is_that_very_one() {
+    let scene = Scene::new("delete-pod").await;
+    scene.apply(&idle_pod());
+    let on = scene.target(Kind::Pod, "web-workspace-0");
+    let pod = |uid: &str| PodRef { name: on.name.clone(), uid: uid.to_owned(), ip: String::new() };
+    let other = Effect::DeletePod { pod: pod("5a6f0000-0000-0000-0000-000000000000") };
+    scene.perform(other).await.unwrap();
+    assert!(scene.exists("pod", "web-workspace-0"));
+    for _ in 0..2 {
+        scene.perform(Effect::DeletePod { pod: pod(&on.uid) }).await.unwrap();
+    }
+    assert!(!scene.exists("pod", "web-workspace-0"), "nothing of it ran");
+}
+
+#[tokio::test]
+async fn of_a_secret_only_its_keys_and_its_time_are_told() {
+    let scene = Scene::new("reference").await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "creds"}, "stringData": {"a": "1"}});
+    scene.apply(&secret);
+    let creds = || Question::Reference(ReferenceKind::Secret, "creds".to_owned());
+    let Answer::Reference(Some(first)) = scene.ask(creds()).await.unwrap() else { panic!() };
+    assert_eq!(first.keys, ["a".to_owned()].into());
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "creds"}, "binaryData": {"b": "AA=="}});
+    scene.apply(&config);
+    let config = Question::Reference(ReferenceKind::ConfigMap, "creds".to_owned());
+    let Answer::Reference(Some(config)) = scene.ask(config).await.unwrap() else { panic!() };
+    assert_eq!(config.keys, ["b".to_owned()].into());
+    // Times have whole seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    scene
+        .apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "creds"}, "stringData": {"a": "2"}}));
+    let Answer::Reference(Some(second)) = scene.ask(creds()).await.unwrap() else { panic!() };
+    assert!(second.changed > first.changed, "{first:?} {second:?}");
+    let none = Question::Reference(ReferenceKind::Secret, "none".to_owned());
+    assert_eq!(scene.ask(none).await.unwrap(), Answer::Reference(None));
+}
+
+#[tokio::test]
+async fn why_the_cluster_refuses_a_pod_is_found_out_without_making_one() {
+    let scene = Scene::new("admission").await;
+    let template = json!({
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "pulumi", "image": "none.invalid/none"}]},
+    });
+    scene.apply(&json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web-workspace"},
+        "spec": {"replicas": 0, "serviceName": "web", "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }));
+    let ask = || scene.ask(Question::Admission { stateful_set: "web-workspace".to_owned() });
+    assert_eq!(ask().await.unwrap(), Answer::Admission(None));
+    scene.apply(&json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}},
+    }));
+    let refusal = async || match ask().await.unwrap() {
+        Answer::Admission(refusal) => refusal,
+        other => panic!("{other:?}"),
+    };
+    // The quota counts when its controller has seen it.
+    let mut told = None;
+    for _ in 0..100 {
+        told = refusal().await;
+        if told.as_ref().is_some_and(|told| told.contains("exceeded quota")) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(told.as_ref().is_some_and(|told| told.contains("exceeded quota: none")), "{told:?}");
+    assert!(!scene.exists("pod", "web-workspace-0"));
 }
 
 #[tokio::test]

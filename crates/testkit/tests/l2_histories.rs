@@ -54,10 +54,11 @@ const WORKSPACE_REASONS: [Reason; 10] = [
     workspace::SUCCEEDED,
 ];
 
-const UPDATE_REASONS: [Reason; 14] = [
+const UPDATE_REASONS: [Reason; 15] = [
     update::PROGRESSING,
     update::WORKSPACE_NOT_FOUND,
     update::WORKSPACE_NOT_READY,
+    update::WORKSPACE_BUSY,
     update::TRANSIENT_FAILURE,
     update::COMPLETE,
     update::UPDATED,

@@ -17,7 +17,7 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
         return Ok(source::unreadable(bad));
     }
     let Some(stack) = object.stack() else { return Ok(Step::done()) };
-    let mut draft = Draft::new(stack, facts.now);
+    let mut draft = Draft::new(stack, facts);
     if !draft.held() {
         return Ok(hold(&draft));
     }

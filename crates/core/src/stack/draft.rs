@@ -32,14 +32,23 @@ pub(super) struct Draft<'a> {
     pub(super) events: Vec<Event>,
     /// Why an update is needed.
     pub(super) trigger: String,
+    refused: Option<&'a str>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(stack: &'a Stack, now: Timestamp) -> Self {
+    pub(super) fn new(stack: &'a Stack, facts: &'a Facts) -> Self {
         let mut status = stack.status.clone().unwrap_or_default();
         status.observed_generation = stack.metadata.generation.unwrap_or_default();
         status.observed_reconcile_request = request(stack);
-        Self { stack, now, status, release: Vec::new(), events: Vec::new(), trigger: String::new() }
+        Self {
+            stack,
+            now: facts.now,
+            status,
+            release: Vec::new(),
+            events: Vec::new(),
+            trigger: String::new(),
+            refused: facts.refused.as_deref(),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -75,7 +84,8 @@ impl<'a> Draft<'a> {
 
     /// The end of a reconcile: the status if it changed, then what depends on its being written.
     pub(super) fn settle(&mut self, outcome: &Outcome, more: Vec<Effect>, then: Then) -> Step {
-        self.status.conditions = stack_conditions(&self.status.conditions, outcome, self.now);
+        let outcome = outcome.clone().because(self.refused);
+        self.status.conditions = stack_conditions(&self.status.conditions, &outcome, self.now);
         let mut effects = Vec::new();
         if self.changed() {
             let status = Status::Stack(Box::new(self.status.clone()));

@@ -6,16 +6,18 @@ use pko_api::{
     Workspace, annotations,
     conditions::{ConditionType, find, is_true},
     events,
-    messages::stack as message,
+    messages::{stack as message, workspace as workspace_message},
     names,
     reasons::{stack as reason, workspace as workspace_reason},
     stack::CurrentUpdate,
     update::update_type,
+    workspace::WorkspaceStatus,
 };
 use serde_json::Value;
 
 use super::{draft::Draft, finalize, plan};
 use crate::{
+    conditions::joined,
     covers::covers,
     effect::Effect,
     facts::Facts,
@@ -62,7 +64,26 @@ pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: 
         let text = message::workspace_stalled(&stalled.reason, &stalled.message);
         return Err(draft.stalled(why, text, Then::Requeue(LOOK_AGAIN)));
     }
-    Err(waiting(draft, Vec::new(), LOOK_AGAIN))
+    let text = joined(message::WAITING_FOR_WORKSPACE, &trouble(&status));
+    Err(draft.reconciling(reason::STACK_PROCESSING, text, Vec::new(), LOOK_AGAIN))
+}
+
+/// What keeps a Workspace from becoming ready, unless it is on its way.
+fn trouble(status: &WorkspaceStatus) -> String {
+    let Some(ready) = find(&status.conditions, ConditionType::READY).filter(|ready| ready.status != "True") else {
+        return String::new();
+    };
+    let on_its_way = [
+        (workspace_reason::ROLLING_UPDATE, workspace_message::ROLLING_UPDATE),
+        (workspace_reason::WAITING_FOR_REPLICAS, workspace_message::WAITING_FOR_REPLICAS),
+        (workspace_reason::INSTALLING, workspace_message::INSTALLING),
+        (workspace_reason::INITIALIZING, workspace_message::INITIALIZING),
+        (workspace_reason::DELETING, workspace_message::DELETING),
+    ];
+    match on_its_way.iter().find(|(reason, _)| ready.reason == reason.as_str()) {
+        Some((_, text)) => ready.message.strip_prefix(text).unwrap_or_default().trim_start_matches(": ").to_owned(),
+        None => joined(&ready.reason, &ready.message),
+    }
 }
 
 /// Plans an Update in the status, on the version of the Stack that was read, and creates it. After a crash between the

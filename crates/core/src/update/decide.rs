@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use pko_api::{
-    Checked, Stack, Update, Workspace,
+    Checked, Stack, Update, Workspace, annotations,
     conditions::{ConditionType, find, is_true},
     events, names,
+    paths::PULUMI_CONTAINER,
     reasons::{Reason, update as reason},
     update::{UpdateRun, update_type},
 };
@@ -18,9 +19,10 @@ use crate::{
     ask::{RunAnswer, RunSeen, RunState},
     effect::{Effect, Target},
     facts::Facts,
-    seen::{self, PodRef, PodSeen, controller_uid, held, stack_of},
+    seen::{self, PodRef, PodSeen, annotation, controller_uid, held, stack_of},
     step::{Decision, Step, Then},
     time::elapsed,
+    workspace::build,
 };
 
 /// What is waited for wakes the Update; this is for a watch that missed it.
@@ -35,11 +37,11 @@ const NOT_HELD: Duration = Duration::from_secs(5);
 
 /// What comes next for an Update.
 pub fn decide(facts: &Facts) -> Decision<Step> {
-    let Some(update) = facts.object.as_ref().and_then(|object| object.update()) else { return Ok(Step::done()) };
+    let Some(update) = facts.object.as_ref().and_then(|object| object.update()) else { return gone(facts) };
     if seen::ended(update) {
         return after_end(facts, update);
     }
-    let report = Report::new(update, facts.now);
+    let report = Report::new(update, facts);
     match update.status.as_ref().and_then(|status| status.run.as_ref()) {
         Some(run) => follow(facts, update, report, run),
         None => begin(facts, update, report),
@@ -52,7 +54,9 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
         // Begun by an operator whose runs do not outlive it.
         return Ok(report.aborted("the operator that ran this update went away before it ended"));
     }
-    if update.metadata.deletion_timestamp.is_some() || controller_uid(&update.metadata).is_none() {
+    // One that a user wrote belongs to nobody, and runs. One of a Stack has lost its owner.
+    let orphaned = stack_of(&update.metadata).is_some() && controller_uid(&update.metadata).is_none();
+    if update.metadata.deletion_timestamp.is_some() || orphaned || cancel_requested(facts, update)? {
         return Ok(report.canceled());
     }
     if let Some(owner) = stack_of(&update.metadata)
@@ -78,12 +82,21 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
     };
     let pod = if ready(workspace) { facts.live_pod(&names::pod(&name))? } else { None };
     let pod = pod.filter(|pod| pod.initialized && !pod.deleting && pod.running_since.is_some());
+    // A pod of another version of the operator is renewed before it is used.
+    let pod = pod.filter(|pod| up_to_date(facts, workspace, pod));
     let Some(pod) = pod.and_then(PodSeen::agent) else {
         if out_of_patience {
             return Ok(report.gave_up());
         }
-        return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_READY), LOOK_AGAIN));
+        let message = trouble(workspace);
+        return Ok(report.waiting(&Waiting { reason: reason::WORKSPACE_NOT_READY, message }, LOOK_AGAIN));
     };
+    if let Some(first) = facts.updates_in(&name)?.iter().find(|other| goes_before(other, update)) {
+        // One at a time, in the order in which they were asked for.
+        let first = first.metadata.name.as_deref().unwrap_or_default();
+        let message = format!("waiting for Update {first} to end");
+        return Ok(report.waiting(&Waiting { reason: reason::WORKSPACE_BUSY, message }, LOOK_AGAIN));
+    }
     let run_id = update.metadata.uid.clone().unwrap_or_default();
     if let RunAnswer::Silent { why } | RunAnswer::Refused { message: why, .. } = facts.run(&pod, &run_id)? {
         if out_of_patience {
@@ -146,14 +159,80 @@ fn follow(facts: &Facts, update: &Update, mut report: Report, run: &UpdateRun) -
             Ok(report.progressing(None, "", vec![Effect::StartUpdate { pod, run_id, operation }], LOOK_AGAIN))
         }
         RunAnswer::Known(run) => match &run.state {
-            RunState::Running(_) => Ok(report.progressing(run.start_time, "", Vec::new(), LOOK_AGAIN)),
+            RunState::Running(_) => {
+                report.got_to(run);
+                let unwanted = update.metadata.deletion_timestamp.is_some() && stack_of(&update.metadata).is_none();
+                if unwanted || cancel_requested(facts, update)? {
+                    let cancel = vec![Effect::CancelRun { pod, run_id }];
+                    return Ok(report.progressing(run.start_time, "being canceled", cancel, LOOK_AGAIN));
+                }
+                Ok(report.progressing(run.start_time, "", Vec::new(), LOOK_AGAIN))
+            }
             RunState::Succeeded => Ok(succeeded(update, report, &pod, run)),
             RunState::Failed(failure) => {
                 report.ran(run);
-                Ok(report.failed(&Reason::reported(&failure.reason), &failure.message))
+                let message = format!("{}\n{}", failure.message.trim_end(), where_to_look(facts, &pod, run));
+                Ok(report.failed(&Reason::reported(&failure.reason), &message))
             }
         },
     }
+}
+
+/// After the error itself.
+fn where_to_look(facts: &Facts, pod: &PodRef, run: &RunSeen) -> String {
+    if run.permalink.is_empty() {
+        format!("see `kubectl logs --namespace {} {} --container {PULUMI_CONTAINER}`", facts.key.namespace, pod.name)
+    } else {
+        format!("see {}", run.permalink)
+    }
+}
+
+/// An Update that was deleted while it ran, and that no Stack holds: whoever wrote it no longer wants it.
+fn gone(facts: &Facts) -> Decision<Step> {
+    let Some(update) = facts.gone.as_ref().and_then(|object| object.update()) else { return Ok(Step::done()) };
+    let run = update.status.as_ref().and_then(|status| status.run.as_ref());
+    let Some(run) = run.filter(|_| seen::running(update) && stack_of(&update.metadata).is_none()) else {
+        return Ok(Step::done());
+    };
+    let name = names::pod(update.spec.workspace_name.as_deref().unwrap_or_default());
+    let pod = facts.cached_pod(&name)?.filter(|pod| pod.uid == run.pod_uid);
+    let Some(pod) = pod.and_then(PodSeen::agent) else { return Ok(Step::done()) };
+    let run_id = update.metadata.uid.clone().unwrap_or_default();
+    Ok(match facts.run(&pod, &run_id)? {
+        RunAnswer::Known(run) if matches!(run.state, RunState::Running(_)) => {
+            Step::Do { effects: vec![Effect::CancelRun { pod, run_id }], then: Then::AwaitChange }
+        }
+        RunAnswer::Silent { .. } => Step::look_again(SILENT),
+        _ => Step::done(),
+    })
+}
+
+/// Whether the Stack of an Update asks for its end.
+fn cancel_requested(facts: &Facts, update: &Update) -> Decision<bool> {
+    let Some(stack) = stack_of(&update.metadata) else { return Ok(false) };
+    let Some(stack) = facts.cached_stack(stack)? else { return Ok(false) };
+    Ok(annotation(&stack.metadata, annotations::CANCEL_REQUEST) == update.metadata.name)
+}
+
+/// Whether another Update of the same Workspace runs, or waits since before this one.
+fn goes_before(other: &Update, update: &Update) -> bool {
+    let age = |update: &Update| {
+        (update.metadata.creation_timestamp.as_ref().map(|time| time.0), update.metadata.name.clone())
+    };
+    let waits = other.metadata.deletion_timestamp.is_none() && age(other) < age(update);
+    other.metadata.uid != update.metadata.uid && (seen::running(other) || waits)
+}
+
+fn up_to_date(facts: &Facts, workspace: &Workspace, pod: &PodSeen) -> bool {
+    let planned = build::stateful_set(workspace, &facts.settings);
+    planned.is_ok_and(|planned| pod.revision_hash.as_ref() == Some(&planned.revision_hash))
+}
+
+/// What a Workspace says for itself.
+fn trouble(workspace: &Workspace) -> String {
+    let conditions = workspace.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let ready = find(conditions, ConditionType::READY).filter(|ready| ready.status != "True");
+    ready.map(|ready| format!("{}: {}", ready.reason, ready.message)).unwrap_or_default()
 }
 
 fn succeeded(update: &Update, mut report: Report, pod: &PodRef, run: &RunSeen) -> Step {

@@ -9,16 +9,21 @@ use pko_api::{
     conditions::{ConditionStatus, ConditionType, find},
     events,
     reasons::{Reason, update as reason},
-    update::{UpdateRun, UpdateStatus},
+    update::{PreviewResult, UpdateProgress, UpdateRun, UpdateStatus, update_type},
 };
 
 use crate::{
     ask::RunSeen,
-    conditions::{condition, shortened},
+    conditions::{condition, joined, shortened},
     effect::{Effect, Status, Target},
+    facts::Facts,
     step::{Step, Then},
-    time::whole_second,
+    time::{elapsed, whole_second},
 };
+
+/// How often the progress of a run is told at first, and at last.
+const OFTEN: Duration = Duration::from_secs(10);
+const RARELY: Duration = Duration::from_mins(1);
 
 /// A status in the making.
 #[derive(Debug)]
@@ -26,6 +31,7 @@ pub(super) struct Report<'a> {
     update: &'a Update,
     now: Timestamp,
     status: UpdateStatus,
+    refused: Option<&'a str>,
 }
 
 /// Why an operation has not begun.
@@ -45,8 +51,9 @@ impl Waiting {
 type Triple<'r> = [(bool, &'r Reason); 3];
 
 impl<'a> Report<'a> {
-    pub(super) fn new(update: &'a Update, now: Timestamp) -> Self {
-        Self { update, now, status: update.status.clone().unwrap_or_default() }
+    pub(super) fn new(update: &'a Update, facts: &'a Facts) -> Self {
+        let status = update.status.clone().unwrap_or_default();
+        Self { update, now: facts.now, status, refused: facts.refused.as_deref() }
     }
 
     pub(super) const fn status(&self) -> &UpdateStatus {
@@ -62,8 +69,32 @@ impl<'a> Report<'a> {
         self.status.run = Some(run);
     }
 
+    /// Tells how far a run is, now and then: the longer it takes, the rarer.
+    pub(super) fn got_to(&mut self, run: &RunSeen) {
+        let age = run.start_time.map(|start| elapsed(start, self.now)).unwrap_or_default();
+        let period = (age / 10).clamp(OFTEN, RARELY);
+        let told = self.status.progress.as_ref().and_then(|progress| progress.heartbeat.as_ref()).map(|time| time.0);
+        if age < OFTEN || told.is_some_and(|told| elapsed(told, self.now) < period) {
+            return;
+        }
+        self.status.progress = Some(UpdateProgress {
+            begun: run.progress.begun,
+            done: run.progress.done,
+            current: run.progress.current.clone(),
+            heartbeat: Some(Time(whole_second(self.now))),
+        });
+    }
+
     /// Takes over what a run that ended says about itself.
     pub(super) fn ran(&mut self, run: &RunSeen) {
+        self.status.progress = None;
+        self.status.resource_changes.clone_from(&run.changes);
+        if self.update.spec.update_type.as_deref() == Some(update_type::PREVIEW) {
+            self.status.preview = Some(PreviewResult {
+                standard_output: run.standard_output.clone(),
+                outputs: run.expected_outputs.clone(),
+            });
+        }
         let time = |time: Option<Timestamp>| time.map(|time| Time(whole_second(time)));
         self.status.start_time = time(run.start_time).or_else(|| self.status.start_time.clone());
         self.status.end_time = time(run.end_time);
@@ -124,6 +155,7 @@ impl<'a> Report<'a> {
 
     /// The operation was lost while it ran.
     pub(super) fn aborted(&mut self, message: &str) -> Step {
+        self.status.progress = None;
         let triple = [(false, &reason::FAILED), (true, &reason::ABORTED), (true, &reason::FAILED)];
         self.lost(&triple, message)
     }
@@ -163,6 +195,9 @@ impl<'a> Report<'a> {
         for (kind, (holds, why)) in kinds.into_iter().zip(triple) {
             let status = if *holds { ConditionStatus::True } else { ConditionStatus::False };
             let text = if kind == ConditionType::PROGRESSING { message } else { "" };
+            let refused = self.refused.filter(|_| kind == ConditionType::PROGRESSING && !triple[2].0);
+            let text = joined(text, refused.unwrap_or_default());
+            let text = text.as_str();
             let mut next = condition(&previous, kind, status, why, text, self.now);
             next.observed_generation = self.update.metadata.generation;
             self.status.conditions.push(next);

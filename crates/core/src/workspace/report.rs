@@ -13,8 +13,9 @@ use pko_api::{
 };
 
 use crate::{
-    conditions::condition,
+    conditions::{condition, joined},
     effect::{Effect, Status, Target},
+    facts::Facts,
     step::{Step, Then},
 };
 
@@ -24,11 +25,13 @@ pub(super) struct Report<'a> {
     workspace: &'a Workspace,
     now: Timestamp,
     status: WorkspaceStatus,
+    refused: Option<&'a str>,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(workspace: &'a Workspace, now: Timestamp) -> Self {
-        Self { workspace, now, status: workspace.status.clone().unwrap_or_default() }
+    pub(super) fn new(workspace: &'a Workspace, facts: &'a Facts) -> Self {
+        let status = workspace.status.clone().unwrap_or_default();
+        Self { workspace, now: facts.now, status, refused: facts.refused.as_deref() }
     }
 
     pub(super) const fn spec(&self) -> &'a WorkspaceSpec {
@@ -39,17 +42,17 @@ impl<'a> Report<'a> {
         self.status.pulumi_version.clone()
     }
 
-    /// Its pod is being made anew.
-    pub(super) fn rolling(&mut self, effects: Vec<Effect>, look_again: Duration) -> Step {
+    /// Its pod is being made anew, perhaps not before something else.
+    pub(super) fn rolling(&mut self, first: &str, effects: Vec<Effect>, look_again: Duration) -> Step {
         self.status.address.clear();
-        self.not_ready(&reason::ROLLING_UPDATE, message::ROLLING_UPDATE, effects, Then::Requeue(look_again))
+        let text = joined(message::ROLLING_UPDATE, first);
+        self.not_ready(&reason::ROLLING_UPDATE, &text, effects, Then::Requeue(look_again))
     }
 
     /// Its pod does not run, perhaps because of some trouble.
     pub(super) fn no_pod(&mut self, trouble: Option<&str>, look_again: Duration) -> Step {
         self.status.address.clear();
-        let text = message::WAITING_FOR_REPLICAS;
-        let text = trouble.map_or(text.to_owned(), |trouble| format!("{text}: {trouble}"));
+        let text = joined(message::WAITING_FOR_REPLICAS, trouble.unwrap_or_default());
         self.not_ready(&reason::WAITING_FOR_REPLICAS, &text, Vec::new(), Then::Requeue(look_again))
     }
 
@@ -73,14 +76,22 @@ impl<'a> Report<'a> {
     }
 
     /// Operations can run in it.
-    pub(super) fn ready(&mut self, address: String, version: String, before: Vec<Effect>, events: Vec<Event>) -> Step {
+    pub(super) fn ready(
+        &mut self,
+        address: String,
+        version: String,
+        before: Vec<Effect>,
+        events: Vec<Event>,
+        then: Then,
+    ) -> Step {
         self.status.address = address;
         self.status.pulumi_version = version;
         let conditions = [(ConditionType::READY, true, &reason::SUCCEEDED, message::SUCCEEDED)];
-        self.write(&conditions, before, Vec::new(), events, Then::AwaitChange)
+        self.write(&conditions, before, Vec::new(), events, then)
     }
 
-    fn says(&self, kind: ConditionType, why: &Reason) -> bool {
+    /// Whether the status says that already.
+    pub(super) fn says(&self, kind: ConditionType, why: &Reason) -> bool {
         find(&self.status.conditions, kind).is_some_and(|found| found.reason == why.as_str())
     }
 
@@ -99,7 +110,9 @@ impl<'a> Report<'a> {
         let previous = std::mem::take(&mut self.status.conditions);
         for (kind, holds, why, text) in conditions {
             let status = if *holds { ConditionStatus::True } else { ConditionStatus::False };
-            let mut next = condition(&previous, *kind, status, why, text, self.now);
+            let refused = self.refused.filter(|_| *kind == ConditionType::READY && !holds);
+            let text = joined(text, refused.unwrap_or_default());
+            let mut next = condition(&previous, *kind, status, why, &text, self.now);
             next.observed_generation = self.workspace.metadata.generation;
             self.status.conditions.push(next);
         }

@@ -176,6 +176,18 @@ impl World {
         }
     }
 
+    /// The server or an agent has refused something before.
+    pub(crate) fn refused(mut self, words: &str) -> Self {
+        self.facts.refused = Some(words.to_owned());
+        self
+    }
+
+    /// The object is gone; this is what it was.
+    pub(crate) fn gone(mut self) -> Self {
+        self.facts.gone = self.facts.object.take();
+        self
+    }
+
     pub(crate) fn now(mut self, second: i64) -> Self {
         self.facts.now = at(second);
         self
@@ -256,7 +268,11 @@ fn kind(object: &Object) -> Kind {
 fn nothing(question: &Question) -> Answer {
     match question {
         Question::Cached(..) | Question::Live(..) => Answer::Object(None),
-        Question::UpdatesOf { .. } | Question::RunsIn { .. } => Answer::Updates(Vec::new()),
+        Question::UpdatesOf { .. } | Question::UpdatesIn { .. } | Question::RunsIn { .. } => {
+            Answer::Updates(Vec::new())
+        }
+        Question::Reference(..) => Answer::Reference(None),
+        Question::Admission { .. } => Answer::Admission(None),
         Question::Outputs { .. } => Answer::Outputs(None),
         Question::Artifact => Answer::Artifact(Err("nothing to pack".to_owned())),
         Question::Run { .. } | Question::LatestRun { .. } => Answer::Run(pko_core::ask::RunAnswer::Unknown),

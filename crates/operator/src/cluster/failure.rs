@@ -47,15 +47,28 @@ impl Failure {
             (409, _) => (Cause::Conflict, ""),
             (404, _) => (Cause::NotFound, ""),
             (403, _) if terminating => (Cause::NamespaceTerminating, ""),
-            (401 | 403, _) => {
+            // Quotas and policies refuse with the same code.
+            (401 | 403, _) if status.message.contains(" cannot ") => {
                 (Cause::Forbidden, "; compare the operator's ClusterRole with the one it is shipped with")
             }
+            (401, _) => (Cause::Forbidden, ""),
             (422, _) if another => (Cause::Conflict, ""),
-            (422, _) => (Cause::Invalid, ""),
+            (403 | 422, _) => (Cause::Invalid, ""),
             (429 | 500..=599, _) => (Cause::Unreachable, ""),
             _ => (Cause::Other, ""),
         };
-        Self::new(cause, doing, at, format!("{}{advice}", status.message))
+        Self::new(cause, doing, at, format!("{}{advice}", without_values(&status.message)))
+    }
+
+    /// In words for a condition, if waiting will hardly help.
+    pub fn refusal(&self) -> Option<String> {
+        let lasting = matches!(self.cause, Cause::Forbidden | Cause::Invalid | Cause::Other);
+        lasting.then(|| self.to_string())
+    }
+
+    /// Without what was tried.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
     }
 
     pub(super) fn late(doing: &str, at: &At<'_>, limit: Duration) -> Self {
@@ -70,6 +83,28 @@ impl Failure {
     pub fn new(cause: Cause, doing: &str, object: &(impl ToString + ?Sized), why: impl Into<String>) -> Self {
         Self { cause, doing: doing.to_owned(), object: object.to_string(), why: why.into() }
     }
+}
+
+/// Validation quotes what it refuses, which may be a secret.
+fn without_values(message: &str) -> String {
+    const QUOTED: &str = " value: \"";
+    let mut text = String::new();
+    let mut rest = message;
+    while let Some(at) = rest.find(QUOTED) {
+        let (before, value) = rest.split_at(at + QUOTED.len());
+        let mut escaped = false;
+        let end = value.find(|c| match (c, escaped) {
+            ('"', false) => true,
+            (c, was) => {
+                escaped = c == '\\' && !was;
+                false
+            }
+        });
+        text.push_str(before);
+        text.push('…');
+        rest = &value[end.unwrap_or(value.len())..];
+    }
+    text + rest
 }
 
 /// Clients wrap an error in others that say less.
@@ -94,7 +129,7 @@ mod tests {
     #[case::a_stale_version(409, "Conflict", Cause::Conflict)]
     #[case::a_second_creation(409, "AlreadyExists", Cause::AlreadyExists)]
     #[case::nothing_there(404, "NotFound", Cause::NotFound)]
-    #[case::not_allowed(403, "Forbidden", Cause::Forbidden)]
+    #[case::refused_by_a_policy(403, "Forbidden", Cause::Invalid)]
     #[case::refused_by_validation(422, "Invalid", Cause::Invalid)]
     #[case::overloaded(503, "ServiceUnavailable", Cause::Unreachable)]
     fn answers_mean(#[case] code: u16, #[case] reason: &str, #[case] cause: Cause) {
@@ -103,6 +138,29 @@ mod tests {
         let failure = Failure::of("applying", &at, &error);
         assert_eq!(failure.cause, cause);
         assert!(failure.to_string().starts_with("applying Stack team/web: why"), "{failure}");
+    }
+
+    #[test]
+    fn a_missing_permission_is_told_with_where_to_look() {
+        let message = "pods is forbidden: User \"a\" cannot create resource";
+        let error = kube::Error::Api(Status::failure(message, "Forbidden").with_code(403).boxed());
+        let failure = Failure::of("creating", &At::new(&resources::PODS, "team", "web"), &error);
+        assert_eq!(failure.cause, Cause::Forbidden);
+        assert!(failure.refusal().unwrap().ends_with("the one it is shipped with"), "{failure}");
+    }
+
+    #[rstest]
+    #[case(
+        "a is invalid: spec.b: Invalid value: \"s3cret\": too long",
+        "a is invalid: spec.b: Invalid value: \"…\": too long"
+    )]
+    #[case(
+        "x: Unsupported value: \"a\\\"b\": c, y: Invalid value: \"d",
+        "x: Unsupported value: \"…\": c, y: Invalid value: \"…"
+    )]
+    #[case("nothing quoted", "nothing quoted")]
+    fn values_are_left_out(#[case] message: &str, #[case] expected: &str) {
+        assert_eq!(without_values(message), expected);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod resources {
     pub const PODS: Resource = Resource::new("v1", "Pod", "pods");
     pub const SERVICES: Resource = Resource::new("v1", "Service", "services");
     pub const SECRETS: Resource = Resource::new("v1", "Secret", "secrets");
+    pub const CONFIG_MAPS: Resource = Resource::new("v1", "ConfigMap", "configmaps");
     pub const EVENTS: Resource = Resource::new("v1", "Event", "events");
     pub const SERVICE_ACCOUNTS: Resource = Resource::new("v1", "ServiceAccount", "serviceaccounts");
     pub const LEASES: Resource = Resource::new("coordination.k8s.io/v1", "Lease", "leases");

@@ -5,7 +5,10 @@ mod outputs;
 mod reads;
 mod writes;
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use jiff::Timestamp;
 use pko_core::{
@@ -22,6 +25,7 @@ use crate::{
     agents::{Agents, Followers},
     artifacts::Packs,
     cluster::{Cluster, Failure},
+    reconcile::Places,
     store::Store,
 };
 use events::Events;
@@ -37,6 +41,9 @@ pub struct Live {
     followers: Arc<Followers>,
     settings: Settings,
     events: Events,
+    places: Places,
+    /// What was refused when an object was last decided about.
+    refused: Mutex<HashMap<Key, String>>,
 }
 
 impl Live {
@@ -46,6 +53,7 @@ impl Live {
         agents: Arc<Agents>,
         followers: Arc<Followers>,
         settings: Settings,
+        places: Places,
     ) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -55,7 +63,19 @@ impl Live {
             followers,
             settings,
             events: Events::new(cluster.clone()),
+            places,
+            refused: Mutex::default(),
         }
+    }
+
+    /// Keeps what was refused, if anything was, until the next decision; says whether something was before.
+    pub(crate) fn note_refusal(&self, key: &Key, refusal: Option<String>) -> bool {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refusal {
+            Some(refusal) => refused.insert(key.clone(), refusal),
+            None => refused.remove(key),
+        }
+        .is_some()
     }
 
     fn cached(&self, key: &Key) -> Option<Object> {
@@ -76,7 +96,12 @@ impl Shell for Live {
     type Error = Failure;
 
     async fn observe(&self, key: &Key) -> Result<Facts, Failure> {
-        Ok(Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), self.cached(key)))
+        let mut facts = Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), self.cached(key));
+        if facts.object.is_none() {
+            facts.gone = self.store.gone(key);
+        }
+        facts.refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        Ok(facts)
     }
 
     async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
@@ -85,12 +110,17 @@ impl Shell for Live {
                 Answer::Object(self.cached(&Key { kind: *kind, namespace: key.namespace.clone(), name: name.clone() }))
             }
             Question::UpdatesOf { stack } => Answer::Updates(self.store.updates_of(&key.namespace, stack)),
+            Question::UpdatesIn { workspace } => Answer::Updates(self.store.updates_in(&key.namespace, workspace)),
             Question::Artifact => self.reads.artifact(self.cached(key).as_ref()),
             Question::Live(..)
             | Question::RunsIn { .. }
             | Question::Outputs { .. }
-            | Question::Run { .. }
-            | Question::LatestRun { .. } => self.reads.answer(key, question).await?,
+            | Question::Reference(..)
+            | Question::Admission { .. } => self.reads.answer(key, question).await?,
+            // Agents may take their time.
+            Question::Run { .. } | Question::LatestRun { .. } => {
+                self.places.lend(self.reads.answer(key, question)).await?
+            }
         };
         if let (Question::Run { pod, .. } | Question::LatestRun { pod, .. }, Answer::Run(run)) = (question, &answer) {
             self.follow(key, pod, run);
@@ -99,7 +129,13 @@ impl Shell for Live {
     }
 
     async fn perform(&self, key: &Key, effect: &Effect) -> Result<Option<String>, Failure> {
-        let version = self.write(key, effect).await?;
+        let version = match effect {
+            Effect::StartInit { .. }
+            | Effect::StartUpdate { .. }
+            | Effect::CancelRun { .. }
+            | Effect::StoreOutputs { .. } => self.places.lend(self.write(key, effect)).await?,
+            _ => self.write(key, effect).await?,
+        };
         if matches!(effect, Effect::Publish { .. }) {
             debug!(object = %key, "{}", effect.name());
         } else {

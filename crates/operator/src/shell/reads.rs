@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
     ask::{Answer, Question},
-    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, held, running},
+    references::{ReferenceKind, ReferenceSeen},
+    seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, ended, held, running},
 };
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::{Value, json};
 
 use super::outputs;
 use crate::{
     agents::Agents,
     artifacts::Packs,
-    cluster::{At, Cluster, Failure, Resource, resources},
+    cluster::{At, Cause, Cluster, Failure, Resource, resources},
     store::Link,
     wake, watch,
 };
@@ -44,6 +50,12 @@ impl Reads {
                 let keep = |update: &Update| running(update) && update.spec.workspace_name.as_ref() == Some(workspace);
                 Answer::Updates(self.updates(namespace, keep).await?)
             }
+            Question::UpdatesIn { workspace } => {
+                let keep = |update: &Update| !ended(update) && update.spec.workspace_name.as_ref() == Some(workspace);
+                Answer::Updates(self.updates(namespace, keep).await?)
+            }
+            Question::Reference(kind, name) => Answer::Reference(self.reference(*kind, namespace, name).await?),
+            Question::Admission { stateful_set } => Answer::Admission(self.admission(namespace, stateful_set).await?),
             Question::Outputs { secret } => {
                 let at = At::new(&resources::SECRETS, namespace, secret);
                 Answer::Outputs(self.cluster.get(&at).await?.as_ref().map(outputs::masked))
@@ -71,6 +83,53 @@ impl Reads {
                 self.cluster.get(&at).await?.map(|set: StatefulSet| Object::StatefulSet(StatefulSetSeen::from(&set)))
             }
             Kind::Pod => self.cluster.get(&at).await?.map(|pod: Pod| Object::Pod(PodSeen::from(&pod))),
+        })
+    }
+
+    /// Which keys a Secret or a ConfigMap has, and when it was last written. Values stay here.
+    async fn reference(
+        &self,
+        kind: ReferenceKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ReferenceSeen>, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Keyed {
+            metadata: ObjectMeta,
+            #[serde(default)]
+            data: Option<serde_json::Map<String, Value>>,
+            #[serde(default)]
+            binary_data: Option<serde_json::Map<String, Value>>,
+        }
+        let resource = match kind {
+            ReferenceKind::Secret => &resources::SECRETS,
+            ReferenceKind::ConfigMap => &resources::CONFIG_MAPS,
+        };
+        let found: Option<Keyed> = self.cluster.get(&At::new(resource, namespace, name)).await?;
+        Ok(found.map(|found| {
+            let written = found.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.clone());
+            let written = written.chain(found.metadata.creation_timestamp).map(|time| time.0).max();
+            let keys = found.data.into_iter().chain(found.binary_data).flatten().map(|(key, _)| key);
+            ReferenceSeen { keys: keys.collect(), changed: written }
+        }))
+    }
+
+    /// Asks for the pod without having it made. What keeps us from asking is no answer.
+    async fn admission(&self, namespace: &str, stateful_set: &str) -> Result<Option<String>, Failure> {
+        let set: Option<Value> = self.cluster.get(&At::new(&resources::STATEFUL_SETS, namespace, stateful_set)).await?;
+        let Some(set) = set else { return Ok(None) };
+        let name = format!("{stateful_set}-0");
+        let mut pod = set["spec"]["template"].clone();
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["namespace"] = json!(namespace);
+        pod["apiVersion"] = json!(resources::PODS.api_version);
+        pod["kind"] = json!(resources::PODS.kind);
+        let at = At::new(&resources::PODS, namespace, &name);
+        let path = format!("{}?dryRun=All", at.collection());
+        Ok(match self.cluster.post::<IgnoredAny>(&at, &path, &pod).await {
+            Err(failure) if failure.cause == Cause::Invalid => Some(failure.why().to_owned()),
+            _ => None,
         })
     }
 

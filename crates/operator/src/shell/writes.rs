@@ -48,9 +48,13 @@ impl Live {
             Effect::ApplyStatefulSet { stateful_set } => {
                 self.apply(namespace, &resources::STATEFUL_SETS, stateful_set.clone()).await?;
             }
-            Effect::MarkInitialized { pod } => {
+            Effect::DeletePod { pod } => {
                 let at = At::new(&resources::PODS, namespace, &pod.name);
-                let marks = json!({annotations::INITIALIZED: annotations::TRUE});
+                self.unless_gone(&at, &pod.uid, self.cluster.delete(&at, &pod.uid).await).await?;
+            }
+            Effect::MarkInitialized { pod, stacks_hash } => {
+                let at = At::new(&resources::PODS, namespace, &pod.name);
+                let marks = json!({annotations::INITIALIZED: annotations::TRUE, annotations::STACKS_HASH: stacks_hash});
                 let body = json!({"metadata": {"uid": pod.uid, "annotations": marks}});
                 self.cluster.merge(&at, managers::OPERATOR, &body).await?;
             }

@@ -18,6 +18,7 @@ use pko_operator::{
     agents::{Account, Agents, Followers},
     cluster::{Cluster, Failure},
     queue::Queue,
+    reconcile::Places,
     shell::Live,
     store::Store,
 };
@@ -74,7 +75,7 @@ impl Scene {
             flux_max_untar_size_bytes: None,
             artifact_address: "localhost:9090".to_owned(),
         };
-        let shell = Live::new(&cluster, Arc::clone(&store), agents, followers, settings);
+        let shell = Live::new(&cluster, Arc::clone(&store), agents, followers, settings, Places::new(1));
         Self { namespace: Namespace::new(subject), cluster, shell, store, queue }
     }
 

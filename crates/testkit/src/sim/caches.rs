@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pko_api::Update;
-use pko_core::seen::{Key, Kind, ended, running};
+use pko_api::{Update, annotations};
+use pko_core::seen::{Key, Kind, annotation, ended, running};
 
 use super::{
     api::{Api, Change},
@@ -14,6 +14,8 @@ use super::{
 #[derive(Debug, Default)]
 struct Cache {
     objects: BTreeMap<String, Version>,
+    /// As they were last.
+    gone: BTreeMap<String, Version>,
     position: usize,
 }
 
@@ -25,12 +27,17 @@ impl Caches {
     pub(super) fn listed(api: &Api) -> Self {
         Self(KINDS.map(|kind| {
             let (objects, position) = api.list(kind);
-            Cache { objects, position }
+            Cache { objects, gone: BTreeMap::new(), position }
         }))
     }
 
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Version> {
         self.0[place(kind)].objects.get(name)
+    }
+
+    /// What an object was that is gone.
+    pub(super) fn gone(&self, key: &Key) -> Option<&Version> {
+        self.0[place(key.kind)].gone.get(&key.name)
     }
 
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Version> {
@@ -49,10 +56,11 @@ impl Caches {
         cache.position += 1;
         let woken = self.woken(change);
         let cache = &mut self.0[place(kind)];
-        match &change.after {
-            Some(after) => cache.objects.insert(after.name().to_owned(), after.clone()),
-            None => cache.objects.remove(change.thing().name()),
-        };
+        if let Some(after) = &change.after {
+            cache.objects.insert(after.name().to_owned(), after.clone());
+        } else if let Some(gone) = cache.objects.remove(change.thing().name()) {
+            cache.gone.insert(gone.name().to_owned(), gone);
+        }
         woken
     }
 
@@ -70,7 +78,14 @@ impl Caches {
                 let made = made.filter(|thing| thing.stack_name() == Some(name));
                 keys.extend(made.map(|thing| key(thing.kind(), thing.name())));
             }
-            Kind::Stack => {}
+            Kind::Stack => {
+                let after = change.after.as_ref().and_then(|after| after.stack());
+                if after.is_some_and(|stack| annotation(&stack.metadata, annotations::CANCEL_REQUEST).is_some()) {
+                    let of_it = self.all(Kind::Update).filter(|thing| thing.stack_name() == Some(name));
+                    let unfinished = of_it.filter(|thing| thing.update().is_some_and(|update| !ended(update)));
+                    keys.extend(unfinished.map(|thing| key(Kind::Update, thing.name())));
+                }
+            }
             Kind::Program => {
                 let users = self.all(Kind::Stack).filter(|stack| uses(stack, name));
                 keys.extend(users.map(|stack| key(Kind::Stack, stack.name())));
@@ -82,10 +97,15 @@ impl Caches {
             }
             Kind::Update => {
                 keys.extend(versions.iter().filter_map(|version| version.stack_name()).map(|it| key(Kind::Stack, it)));
-                // A Workspace waits with a new pod for its runs to end.
-                if change.after.as_ref().and_then(|after| after.update()).is_none_or(ended) {
-                    let workspaces = versions.iter().filter_map(|it| it.update()?.spec.workspace_name.as_deref());
-                    keys.extend(workspaces.map(|it| key(Kind::Workspace, it)));
+                // A Workspace renews its pod for what is about to run in it, and not for what does. Others wait for their
+                // turn.
+                let after = change.after.as_ref().and_then(|after| after.update());
+                let workspaces = versions.iter().filter_map(|it| it.update()?.spec.workspace_name.as_deref());
+                if !after.is_some_and(running) {
+                    keys.extend(workspaces.clone().map(|it| key(Kind::Workspace, it)));
+                }
+                if after.is_none_or(ended) {
+                    keys.extend(workspaces.flat_map(|it| self.updates_in(it, |update| !ended(update))));
                 }
             }
             Kind::StatefulSet | Kind::Pod => {

@@ -22,7 +22,7 @@ pub enum Group {
 }
 
 /// Every effect there is, by name.
-pub const EFFECTS: [&str; 19] = [
+pub const EFFECTS: [&str; 21] = [
     "write stack status",
     "write program status",
     "write workspace status",
@@ -40,6 +40,8 @@ pub const EFFECTS: [&str; 19] = [
     "mark pod initialized",
     "start init run",
     "start update run",
+    "cancel run",
+    "delete pod",
     "store outputs",
     "publish event",
 ];

@@ -69,7 +69,13 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
         }
         Effect::ApplyService { .. } => Ok(None),
         Effect::ApplyStatefulSet { stateful_set } => apply_set(world, stateful_set),
-        Effect::MarkInitialized { pod } => mark(world, pod),
+        Effect::DeletePod { pod } => {
+            if world.api.same(Kind::Pod, &pod.name, &pod.uid).is_some() {
+                world.api.delete(Kind::Pod, &pod.name, Deletion::Background, world.now);
+            }
+            Ok(None)
+        }
+        Effect::MarkInitialized { pod, stacks_hash } => mark(world, pod, stacks_hash),
         Effect::StartInit { pod, run_id, init } => start(world, pod, run_id, agent::init(init), ""),
         Effect::StartUpdate { pod, run_id, operation } => {
             let update = world.api.all(Kind::Update).find(|update| update.uid() == run_id);
@@ -161,6 +167,7 @@ fn apply_set(world: &mut World, value: &Value) -> Done {
     let template = Template {
         digest: digest::of(&value["spec"]["template"]),
         revision_hash: seen.revision_hash,
+        spec_hash: seen.spec_hash,
         source: source(&value["spec"]["template"]["spec"]["initContainers"]),
     };
     let name = set.metadata.name.clone().unwrap_or_default();
@@ -191,13 +198,14 @@ fn source(containers: &Value) -> Source {
     }
 }
 
-fn mark(world: &mut World, pod: &PodRef) -> Done {
+fn mark(world: &mut World, pod: &PodRef, stacks_hash: &str) -> Done {
     let found = world.api.same(Kind::Pod, &pod.name, &pod.uid).cloned();
     let Some(mut after) = found.and_then(|thing| thing.pod().cloned()) else {
         return Err(Refused::Conflict(format!("Pod {} is not, or no longer, {}", pod.name, pod.uid)));
     };
     let marks = after.metadata.annotations.get_or_insert_default();
     marks.insert(annotations::INITIALIZED.to_owned(), annotations::TRUE.to_owned());
+    marks.insert(annotations::STACKS_HASH.to_owned(), stacks_hash.to_owned());
     world.api.store(Thing::Pod(after));
     Ok(None)
 }
@@ -281,7 +289,7 @@ pub(super) fn told(effect: &Effect) -> String {
             format!("{} {:?} {:?} {:?}", effect.name(), update.metadata.name, spec.update_type, spec.message)
         }
         Effect::ApplyWorkspace { uid, .. } => format!("{} {uid:?}", effect.name()),
-        Effect::MarkInitialized { pod } => format!("{} {}", effect.name(), pod.uid),
+        Effect::DeletePod { pod } | Effect::MarkInitialized { pod, .. } => format!("{} {}", effect.name(), pod.uid),
         Effect::StartInit { pod, run_id, .. }
         | Effect::StartUpdate { pod, run_id, .. }
         | Effect::CancelRun { pod, run_id } => {

@@ -27,8 +27,13 @@ use super::{
 };
 
 /// Effects that few reconciles come to, and after which a crash is tried more often.
-const RARE: [&str; 12] = [
+const RARE: [&str; 17] = [
+    "cancel run",
+    "cancel run",
     "create update",
+    "delete pod",
+    "delete pod",
+    "delete pod",
     "delete update",
     RECLAIM,
     RECLAIM,
@@ -111,7 +116,9 @@ impl History {
             swift: world.chance.percent(30),
             slow: world.chance.one_in(2).then(|| *world.chance.pick(&KINDS)),
         };
-        world.everybody_reclaims = matches!(temper.crash, Crash::Named(RECLAIM));
+        if let Crash::Named(effect) = temper.crash {
+            world.crash_after = effect;
+        }
         Self { world: Rc::new(RefCell::new(world)), flights: Vec::new(), steps: 0, temper }
     }
 

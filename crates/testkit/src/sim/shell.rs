@@ -14,6 +14,7 @@ use pko_core::{
     driver::Shell,
     effect::Effect,
     facts::Facts,
+    references::ReferenceSeen,
     seen::{Key, Kind, ended},
 };
 
@@ -24,6 +25,7 @@ use super::{
     invariants::held,
     mutants,
     things::Thing,
+    users,
     world::{World, packed},
 };
 
@@ -61,6 +63,9 @@ impl Shell for SimShell {
         let object = world.operators[self.operator].caches.get(key.kind, &key.name).cloned();
         let seen = object.as_ref().map(|thing| thing.seen());
         let mut facts = Facts::new(key.clone(), world.now, world.settings.clone(), seen);
+        if object.is_none() {
+            facts.gone = world.operators[self.operator].caches.gone(key).map(|thing| thing.seen());
+        }
         // What comes from caches is read beforehand in most reconciles: every question costs a decision anew.
         if let Some(object) = object
             && world.chance.percent(85)
@@ -113,6 +118,17 @@ impl World {
                 let all = all.filter(|thing| thing.stack_name() == Some(stack) && held(thing));
                 Answer::Updates(all.filter_map(|thing| thing.update().cloned()).collect())
             }
+            Question::UpdatesIn { workspace } => {
+                let all = self.operators[operator].caches.all(Kind::Update).filter_map(|thing| thing.update());
+                let there =
+                    all.filter(|update| update.spec.workspace_name.as_ref() == Some(workspace) && !ended(update));
+                Answer::Updates(there.cloned().collect())
+            }
+            Question::Reference(..) => Answer::Reference(Some(ReferenceSeen {
+                keys: [users::KEY.to_owned()].into(),
+                changed: Some(self.secret_written),
+            })),
+            Question::Admission { .. } => Answer::Admission(None),
             Question::RunsIn { workspace } => {
                 let all = self.api.all(Kind::Update).filter_map(|thing| thing.update());
                 let there = all.filter(|update| {
@@ -151,6 +167,7 @@ impl World {
             self.writes += 1;
             self.counts.hit(Group::Effect, effect.name());
             effects::count_reasons(&mut self.counts, &effect);
+            users::react(self, &effect);
             if self.faults && self.chance.percent(2) {
                 self.fault(faults::WRITE_UNKNOWN);
                 return Err(Refused::Failed("nobody knows whether it was written"));

@@ -54,6 +54,7 @@ pub(super) struct Template {
     /// Of all of it.
     pub(super) digest: String,
     pub(super) revision_hash: Option<String>,
+    pub(super) spec_hash: Option<String>,
     pub(super) source: Source,
 }
 
@@ -187,6 +188,7 @@ impl Thing {
                 deleting: self.deleting(),
                 owner_uid: controller_uid(&it.metadata),
                 revision_hash: it.template.revision_hash.clone(),
+                spec_hash: it.template.spec_hash.clone(),
                 replicas: it.replicas,
             }),
             Self::Pod(it) => Object::Pod(PodSeen {
@@ -194,7 +196,9 @@ impl Thing {
                 uid: self.uid().to_owned(),
                 deleting: self.deleting(),
                 owner_uid: controller_uid(&it.metadata),
+                created: it.metadata.creation_timestamp.as_ref().map(|time| time.0),
                 revision_hash: it.template.revision_hash.clone(),
+                stacks_hash: annotation(&it.metadata, annotations::STACKS_HASH),
                 initialized: annotation(&it.metadata, annotations::INITIALIZED)
                     .is_some_and(|value| annotations::is_true(&value)),
                 ip: it.ip.clone(),

@@ -1,12 +1,12 @@
 //! Whether a world without faults has come to rest, and whether what it says is true.
 
 use pko_api::{
-    Stack, annotations,
+    Stack, Update, annotations,
     conditions::{ConditionType, find, is_true},
     names,
     stack::{LastUpdate, update_state},
 };
-use pko_core::seen::{Kind, annotation, ended};
+use pko_core::seen::{self, Kind, annotation, ended};
 
 use super::{
     cloud::End,
@@ -68,7 +68,18 @@ fn leftover(world: &World, thing: &Version) -> Option<String> {
     if ended(update) && held(thing) {
         return Some(format!("Update {} has ended and is still held", thing.name()));
     }
+    if !ended(update) && thing.stack_name().is_none() && !could_begin(world, update) {
+        // Whoever wrote it may still provide what it waits for.
+        return None;
+    }
     (!ended(update)).then(|| format!("Update {} has not ended", thing.name()))
+}
+
+/// Whether the Workspace of an Update that a user wrote is ready for it.
+fn could_begin(world: &World, update: &Update) -> bool {
+    let workspace = update.spec.workspace_name.as_deref().unwrap_or_default();
+    let workspace = world.api.get(Kind::Workspace, workspace).and_then(|thing| thing.workspace()?.status.as_ref());
+    seen::running(update) || workspace.is_some_and(|status| is_true(&status.conditions, ConditionType::READY))
 }
 
 fn restless(world: &World, stack: &Stack) -> Option<String> {

@@ -3,16 +3,22 @@
 use std::collections::BTreeMap;
 
 use pko_api::{
-    Checked, Embedded, Program, Stack, annotations,
+    Checked, Embedded, Program, Stack, Update, annotations,
+    conditions::{ConditionType, is_true},
     program::ProgramSpec,
-    stack::{ProgramReference, StackSpec, reclaim_policy},
+    stack::{ProgramReference, ResourceRef, SecretSelector, StackSpec, reclaim_policy},
+    update::{UpdateSpec, update_type},
 };
-use pko_core::seen::{Kind, ended};
+use pko_core::{
+    effect::{Effect, Status},
+    seen::{self, Key, Kind, ended},
+};
 use serde_json::{Value, json};
 
 use super::{
     agent::SIZE,
     api::Deletion,
+    caches::key,
     chance::Chance,
     cloud::Mood,
     counts::Group,
@@ -21,6 +27,8 @@ use super::{
     world::{PLANTED, World},
 };
 
+/// Of the Secret that Stacks refer to.
+pub(super) const KEY: &str = "token";
 const STACKS: [&str; 2] = ["alpha", "beta"];
 const PROGRAMS: [&str; 2] = ["site", "api"];
 
@@ -30,6 +38,10 @@ enum Act {
     CreateStack,
     EditStack,
     Annotate,
+    CancelUpdate,
+    WriteUpdate,
+    UpgradeOperator,
+    WriteSecret,
     DeleteStack,
     DeleteStackForeground,
     ForceStackAway,
@@ -48,10 +60,14 @@ enum Act {
 }
 
 /// How often each is tried, relative to the others.
-const ACTS: [(Act, usize); 18] = [
+const ACTS: [(Act, usize); 22] = [
     (Act::CreateStack, 8),
     (Act::EditStack, 14),
     (Act::Annotate, 10),
+    (Act::CancelUpdate, 3),
+    (Act::WriteUpdate, 3),
+    (Act::UpgradeOperator, 2),
+    (Act::WriteSecret, 3),
     (Act::DeleteStack, 7),
     (Act::DeleteStackForeground, 3),
     (Act::ForceStackAway, 1),
@@ -75,6 +91,10 @@ impl Act {
             Self::CreateStack => "create Stack",
             Self::EditStack => "edit Stack",
             Self::Annotate => "request an update",
+            Self::CancelUpdate => "cancel an Update",
+            Self::WriteUpdate => "write an Update by hand",
+            Self::UpgradeOperator => "upgrade the operator",
+            Self::WriteSecret => "write a Secret",
             Self::DeleteStack => "delete Stack",
             Self::DeleteStackForeground => "delete Stack in the foreground",
             Self::ForceStackAway => "take all finalizers off a Stack",
@@ -106,6 +126,11 @@ pub(super) fn begin(world: &mut World) {
     if world.chance.percent(30) {
         act(world, Act::Outage);
     }
+    if world.crash_after == "delete pod" {
+        for name in STACKS {
+            world.cloud.moods.insert(pulumi_stack(name), Mood { operations: None, init: Some("InitializationFailed") });
+        }
+    }
 }
 
 /// A user does something, if there is something to do it to.
@@ -114,6 +139,13 @@ pub(super) fn something(world: &mut World) -> bool {
     if waiting && world.chance.percent(35) {
         // At the moment at which it hurts.
         return act(world, Act::DeleteWorkspace);
+    }
+    // Likewise: what most users do when they see that something goes on, or does not.
+    if running(world) && world.chance.percent(25) && act(world, Act::CancelUpdate) {
+        return true;
+    }
+    if stalled(world) && world.chance.percent(85) {
+        return act(world, Act::WriteSecret);
     }
     let total = ACTS.iter().map(|(_, weight)| weight).sum();
     let mut drawn = world.chance.below(total);
@@ -124,6 +156,31 @@ pub(super) fn something(world: &mut World) -> bool {
         drawn -= weight;
     }
     false
+}
+
+/// In histories that are about it, a user acts at the one moment that leads to an effect.
+pub(super) fn react(world: &mut World, effect: &Effect) {
+    match (world.crash_after, effect) {
+        ("cancel run", Effect::StartUpdate { .. }) if world.faults && world.chance.percent(50) => {
+            act(world, Act::CancelUpdate);
+        }
+        ("delete pod", Effect::Status { status: Status::Workspace(status), .. })
+            if world.faults && is_true(&status.conditions, ConditionType::STALLED) && world.chance.percent(70) =>
+        {
+            act(world, Act::WriteSecret);
+        }
+        _ => {}
+    }
+}
+
+fn running(world: &World) -> bool {
+    world.api.all(Kind::Update).any(|thing| thing.update().is_some_and(seen::running))
+}
+
+fn stalled(world: &World) -> bool {
+    let conditions = |thing: &Version| Some(thing.workspace()?.status.as_ref()?.conditions.clone());
+    let is_stalled = |thing: &Version| conditions(thing).is_some_and(|all| is_true(&all, ConditionType::STALLED));
+    world.api.all(Kind::Workspace).any(is_stalled)
 }
 
 /// A user wants to get somewhere: what is missing is made, and what is there is to be updated.
@@ -152,7 +209,7 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
             }
             let name = *world.chance.pick(&missing);
             let mut spec = stack_spec(name, &mut world.chance);
-            if world.everybody_reclaims {
+            if world.crash_after == "delete workspace" {
                 spec.workspace_reclaim_policy = Some(reclaim_policy::DELETE.to_owned());
             }
             let told = format!("{name} {}", told(&spec));
@@ -175,6 +232,41 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
             marks.insert(annotations::RECONCILIATION_REQUEST.to_owned(), request);
             world.api.store(Thing::Stack(stack));
             Some(name)
+        }
+        Act::CancelUpdate => {
+            let name = any(world, Kind::Stack)?;
+            let mut stack = world.api.get(Kind::Stack, &name)?.stack()?.clone();
+            let update = stack.status.as_ref()?.current_update.as_ref()?.name.clone();
+            stack.metadata.annotations.get_or_insert_default().insert(annotations::CANCEL_REQUEST.to_owned(), update);
+            world.api.store(Thing::Stack(stack));
+            Some(name)
+        }
+        Act::WriteUpdate => {
+            let workspace = any(world, Kind::Workspace)?;
+            let stacks = &world.api.get(Kind::Workspace, &workspace)?.workspace()?.spec.stacks;
+            let stack = stacks.first()?.name.clone();
+            let spec = UpdateSpec {
+                workspace_name: Some(workspace),
+                stack_name: Some(stack),
+                update_type: Some(update_type::PREVIEW.to_owned()),
+                ..UpdateSpec::default()
+            };
+            let name = format!("mine-{}", world.chance.below(1000));
+            world.api.create(Thing::Update(Update::new(&name, spec)), now).ok()?;
+            Some(name)
+        }
+        Act::UpgradeOperator => {
+            world.settings.agent_image = format!("operator:{}", world.chance.below(1000));
+            Some(world.settings.agent_image.clone())
+        }
+        Act::WriteSecret => {
+            world.secret_written = now;
+            let workspaces: Vec<Key> =
+                world.api.all(Kind::Workspace).map(|thing| key(Kind::Workspace, thing.name())).collect();
+            for operator in &mut world.operators {
+                operator.queue.extend(workspaces.iter().cloned());
+            }
+            Some(String::new())
         }
         Act::CreateProgram => {
             let missing = |name: &&&str| world.api.get(Kind::Program, name).is_none();
@@ -291,6 +383,11 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
         ..StackSpec::default()
     };
     refer(&mut spec, chance);
+    if chance.percent(70) {
+        let selector = SecretSelector { name: "creds".to_owned(), key: KEY.to_owned(), ..SecretSelector::default() };
+        let reference = ResourceRef { ref_type: "Secret".to_owned(), secret: Some(selector), ..ResourceRef::default() };
+        spec.env_refs = BTreeMap::from([("TOKEN".to_owned(), reference)]);
+    }
     if chance.percent(25) {
         let text = *chance.pick(&["30s", "5m", "0s"]);
         spec.update_template = Some(Embedded::new(json!({"spec": {"ttlAfterCompleted": text}})));

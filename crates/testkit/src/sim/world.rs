@@ -40,8 +40,10 @@ pub(super) struct World {
     pub(super) cloud: Cloud,
     pub(super) operators: Vec<Operator>,
     pub(super) settings: Settings,
-    /// No Stack keeps its Workspace.
-    pub(super) everybody_reclaims: bool,
+    /// The effect after which operators crash, so that users do what leads to it; empty if any will do.
+    pub(super) crash_after: &'static str,
+    /// When the Secret that Stacks refer to was last written.
+    pub(super) secret_written: Timestamp,
     /// UIDs of Stacks whose finalizers a user took off.
     pub(super) forced: BTreeSet<String>,
     /// Things may go wrong.
@@ -86,7 +88,8 @@ impl World {
                 flux_max_untar_size_bytes: None,
                 artifact_address: ARTIFACTS.to_owned(),
             },
-            everybody_reclaims: false,
+            crash_after: "",
+            secret_written: Timestamp::UNIX_EPOCH,
             forced: BTreeSet::new(),
             faults: true,
             mutant,

@@ -9,7 +9,7 @@ mod profile;
 mod resources;
 mod service;
 
-use pko_api::{Workspace, annotations, labels, names};
+use pko_api::{Workspace, annotations, labels, names, workspace::WorkspaceSpec};
 use serde_json::{Value, json};
 
 pub use crate::invalid::Invalid;
@@ -23,6 +23,10 @@ pub struct StatefulSetPlan {
     pub object: Value,
     /// What a pod of this StatefulSet has in its annotation [`annotations::REVISION_HASH`].
     pub revision_hash: String,
+    /// What it has in [`annotations::SPEC_HASH`].
+    pub spec_hash: String,
+    /// What a pod gets in [`annotations::STACKS_HASH`] when it was made ready.
+    pub stacks_hash: String,
 }
 
 /// The StatefulSet whose one pod is the Workspace.
@@ -31,7 +35,9 @@ pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Statef
     let labels = labels::of_workspace(name);
     let mut template = pod::template(workspace, settings)?;
     let revision_hash = revision_hash(workspace, &template);
+    let spec_hash = spec_hash(&workspace.spec);
     template["metadata"]["annotations"][annotations::REVISION_HASH] = json!(revision_hash);
+    template["metadata"]["annotations"][annotations::SPEC_HASH] = json!(spec_hash);
     let mut object = json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -50,13 +56,15 @@ pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Statef
         },
     });
     object["spec"]["template"] = template;
-    Ok(StatefulSetPlan { object, revision_hash })
+    let stacks_hash = digest::of(&json!(workspace.spec.stacks));
+    Ok(StatefulSetPlan { object, revision_hash, spec_hash, stacks_hash })
 }
 
-/// Changes with whatever a pod runs, or was initialised with, and with nothing else: neither with the Workspace's
-/// generation nor with the template of its Service.
+/// Changes with whatever a pod runs, and with nothing else: neither with the Workspace's generation nor with the template
+/// of its Service, and with its stacks only where these cannot be configured anew in the pod.
 fn revision_hash(workspace: &Workspace, template: &Value) -> String {
     let spec = &workspace.spec;
+    let stacks = (!configured_in_place(spec)).then_some(&spec.stacks);
     digest::of(&json!({
         "source": {
             "git": spec.git,
@@ -65,6 +73,25 @@ fn revision_hash(workspace: &Workspace, template: &Value) -> String {
             "projectInfo": spec.project_info,
         },
         "template": template,
-        "stacks": spec.stacks,
+        "stacks": stacks,
     }))
+}
+
+/// Changes with what the user asked for, and not with what the operator makes of it.
+fn spec_hash(spec: &WorkspaceSpec) -> String {
+    let mut asked = json!(spec);
+    if let Value::Object(members) = &mut asked {
+        members.remove("serviceTemplate");
+        if configured_in_place(spec) {
+            members.remove("stacks");
+        }
+    }
+    digest::of(&asked)
+}
+
+/// What the user's own init containers leave in the workspace may depend on anything.
+fn configured_in_place(spec: &WorkspaceSpec) -> bool {
+    let template = spec.pod_template.as_ref().and_then(|template| template.spec.as_ref());
+    let of_template = template.and_then(|pod| pod.raw()["initContainers"].as_array());
+    spec.init_containers.is_empty() && of_template.is_none_or(Vec::is_empty)
 }

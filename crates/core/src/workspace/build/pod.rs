@@ -31,8 +31,10 @@ pub(super) fn template(workspace: &Workspace, settings: &Settings) -> Result<Val
         template["metadata"]["labels"][label] = json!(value);
     }
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(annotations::REVISION_HASH);
-        annotations.remove(annotations::INITIALIZED);
+        use annotations::{INITIALIZED, REVISION_HASH, SPEC_HASH, STACKS_HASH};
+        for ours in [REVISION_HASH, SPEC_HASH, STACKS_HASH, INITIALIZED] {
+            annotations.remove(ours);
+        }
     }
     let has_pulumi = names_of(&template["spec"]["containers"]).any(|name| name == PULUMI_CONTAINER);
     if !has_pulumi {
@@ -40,11 +42,42 @@ pub(super) fn template(workspace: &Workspace, settings: &Settings) -> Result<Val
             "spec.podTemplate.spec.containers: leaves the pod without its container `{PULUMI_CONTAINER}`; keep that one"
         )));
     }
+    let profile = Profile::of(&workspace.spec)?;
     for kind in ["initContainers", "containers"] {
         let containers = template["spec"].get_mut(kind).and_then(Value::as_array_mut);
-        containers.into_iter().flatten().for_each(environment::add_env_file);
+        for container in containers.into_iter().flatten() {
+            environment::add_env_file(container);
+            if container["securityContext"].is_null() {
+                profile.confine(container);
+            }
+            if kind == "initContainers" {
+                mount_share(container);
+            }
+            if kind == "initContainers" || container["name"] == PULUMI_CONTAINER {
+                explain_failures(container);
+            }
+        }
     }
     Ok(template)
+}
+
+/// An init container is there to bring something into the workspace.
+fn mount_share(container: &mut Value) {
+    let mounts = container["volumeMounts"].as_array();
+    if !mounts.into_iter().flatten().any(|mount| mount["mountPath"] == SHARE) {
+        let share = json!({"name": SHARE_VOLUME, "mountPath": SHARE});
+        match &mut container["volumeMounts"] {
+            Value::Array(mounts) => mounts.push(share),
+            none => *none = json!([share]),
+        }
+    }
+}
+
+/// The end of its log goes into the pod's status when it fails, where the operator finds it without reading logs.
+fn explain_failures(container: &mut Value) {
+    if container["terminationMessagePolicy"].is_null() {
+        container["terminationMessagePolicy"] = json!("FallbackToLogsOnError");
+    }
 }
 
 /// The pod as it is without a template.
@@ -65,7 +98,7 @@ fn generated(workspace: &Workspace, settings: &Settings) -> Result<Value, Invali
     profile.confine(&mut pulumi);
     let name = workspace.metadata.name.as_deref().unwrap_or_default();
     Ok(json!({
-        "metadata": {"labels": labels::of_workspace(name), "annotations": {}},
+        "metadata": {"labels": labels::of_workspace_pod(name), "annotations": {}},
         "spec": {
             "serviceAccountName": filled(spec.service_account_name.as_ref()).unwrap_or("default"),
             "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
