@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use clap::builder::FalseyValueParser;
 use pko_proto::{
     agent::automation_service_server::AutomationServiceServer, health::health_server::HealthServer,
     runs::runs_server::RunsServer,
@@ -17,6 +18,7 @@ use pko_pulumi::{Call, Class, classify, describe};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{oneshot, watch},
+    task::JoinHandle,
     time::timeout,
 };
 use tonic::transport::{Server, server::TcpIncoming};
@@ -24,7 +26,7 @@ use tonic::transport::{Server, server::TcpIncoming};
 use crate::{
     auth::{self, ApiServer, Authorizer},
     automation::AutomationService,
-    door::Door,
+    door::{Door, Served},
     health::HealthService,
     runs::{Registry, RunsService},
     workspace::Workspace,
@@ -66,6 +68,9 @@ pub struct Args {
     /// Where the journal of runs is kept [default: .runs beside the workspace]
     #[arg(long, value_name = "DIR")]
     runs_dir: Option<PathBuf>,
+    /// For development: serve only what PKO's agent serves, and not Runs
+    #[arg(long, env = "PULUMI_AGENT_NO_RUNS", value_parser = FalseyValueParser::new())]
+    no_runs: bool,
     #[command(flatten)]
     auth: auth::Args,
 }
@@ -98,7 +103,7 @@ pub async fn run(args: Args, api_server: &ApiServer) -> Result<()> {
         .with_nodelay(Some(true));
     let address = incoming.local_addr().context("finding the address that the server listens on")?;
     tracing::info!(%address, "server listening");
-    serve(registry, authorizer, incoming, signals).await
+    serve(registry, authorizer, incoming, signals, !args.no_runs).await
 }
 
 async fn serve(
@@ -106,22 +111,20 @@ async fn serve(
     authorizer: Authorizer,
     incoming: TcpIncoming,
     mut signals: Signals,
+    with_runs: bool,
 ) -> Result<()> {
     let runs = RunsServer::new(RunsService(Arc::clone(&registry))).max_decoding_message_size(LARGEST_REQUEST);
     let automation = AutomationServiceServer::new(AutomationService::new(Arc::clone(&registry)))
         .max_decoding_message_size(LARGEST_REQUEST);
     let (serving, health) = watch::channel(true);
-    let door = Door::new(authorizer, (runs, automation), HealthServer::new(HealthService(health)));
+    let health = HealthServer::new(HealthService(health));
     let (stop, stopped) = oneshot::channel::<()>();
-    let mut server = tokio::spawn(
-        Server::builder()
-            // A client whose node died without a word is noticed, and its streaming call is over.
-            .http2_keepalive_interval(Some(Duration::from_mins(1)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(20)))
-            .serve_with_incoming_shutdown(door, incoming, async {
-                let _ = stopped.await;
-            }),
-    );
+    let mut server = if with_runs {
+        listen(Door::new(authorizer, (runs, automation), health), incoming, stopped)
+    } else {
+        // The door has two services; the same one twice is one.
+        listen(Door::new(authorizer, (automation.clone(), automation), health), incoming, stopped)
+    };
     tokio::select! {
         ended = &mut server => {
             ended.context("the server's task")?.context("serving")?;
@@ -150,6 +153,22 @@ async fn serve(
     }
     tracing::info!("server stopped");
     Ok(())
+}
+
+fn listen<A: Served, B: Served, O: Served + Sync>(
+    door: Door<A, B, O>,
+    incoming: TcpIncoming,
+    stopped: oneshot::Receiver<()>,
+) -> JoinHandle<Result<(), tonic::transport::Error>> {
+    tokio::spawn(
+        Server::builder()
+            // A client whose node died without a word is noticed, and its streaming call is over.
+            .http2_keepalive_interval(Some(Duration::from_mins(1)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+            .serve_with_incoming_shutdown(door, incoming, async {
+                let _ = stopped.await;
+            }),
+    )
 }
 
 /// What is to be done before the server listens, for those who run the agent by hand.

@@ -4,11 +4,16 @@
 
 mod support;
 
+use std::path::Path;
+
 use nix::sys::signal::Signal;
-use pko_proto::agent::{
-    ConfigItem, DestroyRequest, InstallRequest, PreviewRequest, PulumiVersionRequest, RefreshRequest,
-    SelectStackRequest, SetAllConfigRequest, UpRequest, UpResult, UpStream, WhoAmIRequest, config_item::V,
-    destroy_stream, preview_stream, refresh_stream, up_stream,
+use pko_proto::{
+    agent::{
+        ConfigItem, DestroyRequest, InstallRequest, PreviewRequest, PulumiVersionRequest, RefreshRequest,
+        SelectStackRequest, SetAllConfigRequest, UpRequest, UpResult, UpStream, WhoAmIRequest, config_item::V,
+        destroy_stream, preview_stream, refresh_stream, up_stream,
+    },
+    runs::ListRequest,
 };
 use prost_types::Struct;
 use support::{Rig, program, until};
@@ -176,4 +181,22 @@ async fn a_cli_without_json_still_tells_who_we_are() {
     rig.start_agent().await;
     let who = rig.automation().await.who_am_i(WhoAmIRequest {}).await.unwrap().into_inner();
     assert_eq!(who.user, "alice");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_told_to_have_no_runs_answers_pkos_calls_only() {
+    let mut rig = Rig::new(&program("value: x"));
+    for switch in ["--no-runs", "PULUMI_AGENT_NO_RUNS"] {
+        if switch.starts_with("--") {
+            rig.start_agent_with(&["serve", switch], Path::new(env!("CARGO_BIN_EXE_agent"))).await;
+        } else {
+            rig.set_env(switch, "true");
+            rig.start_agent().await;
+        }
+        let status = rig.runs().await.list(ListRequest {}).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented, "{switch}");
+        let version = rig.automation().await.pulumi_version(PulumiVersionRequest {}).await.unwrap().into_inner();
+        assert_eq!(version.version, "3.259.0", "{switch}");
+        rig.kill_agent();
+    }
 }

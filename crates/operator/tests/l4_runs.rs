@@ -12,10 +12,17 @@ use pko_core::{
     effect::{Effect, Operation, Target},
     seen::{Kind, PodRef},
 };
-use pko_operator::cluster::Cause;
-use pko_proto::runs::{OutputChunk, Run};
+use pko_operator::{cluster::Cause, queue::Ended};
+use pko_proto::{
+    agent::{OutputValue, UpResult, UpdateSummary},
+    runs::{OutputChunk, Run},
+};
 use serde_json::{Value, json};
-use support::{Scene, agent::Agent};
+use support::{
+    Scene,
+    agent::Agent,
+    pko_agent::{PkoAgent, Step},
+};
 
 fn pod() -> PodRef {
     PodRef { name: "web-workspace-0".to_owned(), uid: "u".to_owned(), ip: "127.0.0.1".to_owned() }
@@ -128,4 +135,37 @@ async fn a_secret_of_someone_else_is_not_taken_for_the_outputs() {
     let failure = scene.perform(Effect::StoreOutputs { pod: pod(), run_id: "r".to_owned(), update }).await.unwrap_err();
     assert_eq!(failure.cause, Cause::Other);
     assert!(failure.to_string().contains("does not belong to Update web-1; delete it"), "{failure}");
+}
+
+#[tokio::test]
+async fn an_agent_without_runs_is_driven_by_pkos_calls_from_a_token_to_stored_outputs() {
+    let (agent, address) = PkoAgent::serve().await;
+    let scene = Scene::with_agent("streaming", Some(address)).await;
+    let update = update(&scene).await;
+    let key = scene.key(Kind::Update, "web-1");
+    let summary = UpdateSummary { result: "succeeded".to_owned(), ..UpdateSummary::default() };
+    let outputs = [("password".to_owned(), OutputValue { value: b"\"hush\"".to_vec(), secret: true })].into();
+    let result = UpResult { summary: Some(summary), outputs, ..UpResult::default() };
+    agent.does([Step::Wait, Step::Result(Box::new(result))]);
+    assert_eq!(ask(&scene, "r").await, RunAnswer::Unknown);
+    let start = Effect::StartUpdate { pod: pod(), run_id: "r".to_owned(), operation: Operation::default() };
+    for _ in 0..2 {
+        scene.shell.perform(&key, &start).await.unwrap();
+    }
+    agent.go.add_permits(1);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while !matches!(ask(&scene, "r").await, RunAnswer::Known(run) if run.state == RunState::Succeeded) {
+        let woken = tokio::time::timeout_at(deadline, scene.queue.next()).await.expect("the end is noticed");
+        scene.queue.done(&woken, Ended::Settled);
+        assert_eq!(woken, key);
+    }
+    scene.perform(Effect::StoreOutputs { pod: pod(), run_id: "r".to_owned(), update }).await.unwrap();
+    let secret = scene.read("secret", "web-1-stack-outputs");
+    assert_eq!(secret["data"], json!({"password": "Imh1c2gi"}));
+    assert_eq!(agent.called(), ["select  Some(true) None", "up None None"]);
+    let tokens = agent.tokens.lock().unwrap();
+    assert!(
+        tokens.iter().all(|token| token.starts_with("Bearer ey") && token == &tokens[0]),
+        "a real token, used again"
+    );
 }

@@ -1,7 +1,9 @@
 //! The agent's wire protocols, and JSON in them. Nothing here decides.
 
+mod details;
 mod json;
 
+pub use details::{error_details, error_info};
 pub use json::{NotJson, from_struct, from_value, to_struct, to_value};
 
 /// The service that PKO's operator and agent speak; wire-compatible with v2.9.

@@ -8,8 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pko_core::seen::{Key, PodRef};
+use pko_core::{
+    ask::{RunSeen, RunState},
+    seen::{Key, PodRef},
+};
 use pko_proto::runs::{AttachRequest, Phase, attach_response::What};
+use tokio::sync::watch;
 use tonic::{Code, Status};
 use tracing::debug;
 
@@ -60,14 +64,39 @@ impl Followers {
         if !self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(name) {
             return;
         }
-        tokio::spawn(Arc::clone(self).until_over(key.clone(), pod.clone(), run_id.to_owned()));
+        let streamed = self.agents.watch(pod, run_id);
+        tokio::spawn(Arc::clone(self).until_over(key.clone(), pod.clone(), run_id.to_owned(), streamed));
     }
 
-    async fn until_over(self: Arc<Self>, key: Key, pod: PodRef, run_id: String) {
+    async fn until_over(
+        self: Arc<Self>,
+        key: Key,
+        pod: PodRef,
+        run_id: String,
+        streamed: Option<watch::Receiver<RunSeen>>,
+    ) {
+        match streamed {
+            Some(run) => self.until_streamed(&key, run).await,
+            None => self.until_ended(&key, &pod, &run_id).await,
+        }
+        // First forgotten and then woken, so that it can be followed again.
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&(pod.uid, run_id));
+        self.queue.wake(key);
+    }
+
+    /// Stays with a run that is streamed by this operator itself.
+    async fn until_streamed(&self, key: &Key, mut run: watch::Receiver<RunSeen>) {
+        while matches!(run.borrow_and_update().state, RunState::Running(_)) && run.changed().await.is_ok() {
+            self.queue.wake(key.clone());
+        }
+    }
+
+    /// Stays with a run of an agent that has Runs, over as many streams as it takes.
+    async fn until_ended(&self, key: &Key, pod: &PodRef, run_id: &str) {
         let mut phase = None;
         let mut breaks = 0;
         while breaks < MOST_BREAKS {
-            match self.attached(&key, &pod, &run_id, &mut phase).await {
+            match self.attached(key, pod, run_id, &mut phase).await {
                 Ok(End::Over) => break,
                 Ok(End::Broken { heard: true }) => breaks = 1,
                 Ok(End::Broken { heard: false }) => breaks += 1,
@@ -82,18 +111,15 @@ impl Followers {
             let doubled = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(breaks - 1));
             tokio::time::sleep(doubled.min(LONGEST_WAIT)).await;
         }
-        // First forgotten and then woken, so that it can be followed again.
-        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&(pod.uid, run_id));
-        self.queue.wake(key);
     }
 
     /// Reads one stream to its end.
     async fn attached(&self, key: &Key, pod: &PodRef, run_id: &str, phase: &mut Option<Phase>) -> Result<End, Status> {
         let mut woken = Instant::now();
         let message = AttachRequest { run_id: run_id.to_owned(), after_seq: 0, outputs: false };
-        let request = self.agents.request(&key.namespace, pod, message).await;
+        let request = self.agents.lines.request(&key.namespace, pod, message).await;
         let request = request.map_err(|failure| Status::unavailable(failure.to_string()))?;
-        let mut stream = in_time(self.agents.client(pod).attach(request)).await?.into_inner();
+        let mut stream = in_time(self.agents.lines.runs(pod).attach(request)).await?.into_inner();
         let mut heard = false;
         loop {
             let what = match tokio::time::timeout(SILENCE, stream.message()).await {
@@ -102,7 +128,7 @@ impl Followers {
                 Ok(Ok(None) | Err(_)) | Err(_) => return Ok(End::Broken { heard }),
             };
             heard = true;
-            self.agents.channels.touch(pod);
+            self.agents.lines.touch(pod);
             match what {
                 Some(What::Ended(_)) => return Ok(End::Over),
                 Some(What::Progress(progress)) => {

@@ -1,77 +1,90 @@
-//! The agents in workspace pods: one connection per pod, a token per Workspace, and runs as the core sees them.
+//! The agents in workspace pods, and runs as the core sees them: by Runs where the agent has it, by PKO's streaming calls
+//! where it has not. Which way a run goes, nobody outside needs to know.
 
 mod channels;
 mod follow;
+mod lines;
 mod operations;
 mod outputs;
 mod runs;
+mod streaming;
 mod tokens;
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use pko_core::{
-    ask::RunAnswer,
+    ask::{RunAnswer, RunSeen},
     effect::{Init, Operation},
     seen::PodRef,
 };
 use pko_proto::runs::{
-    CancelMode, CancelRequest, GetRequest, ListRequest, StartRequest, runs_client::RunsClient,
-    start_request::Operation as Wanted,
+    CancelMode, CancelRequest, GetRequest, ListRequest, StartRequest, start_request::Operation as Wanted,
 };
-use tonic::{Code, Request, Status, metadata::MetadataValue, transport::Channel};
+use tokio::sync::watch;
+use tonic::{Code, Status};
 
-use crate::{
-    cluster::{Cause, Cluster, Failure},
-    wake::workspace_of_pod,
-};
+use crate::cluster::{Cause, Cluster, Failure};
 
 pub use follow::Followers;
-pub(crate) use outputs::LARGEST;
 pub use outputs::Output;
+pub(crate) use outputs::{Collected, LARGEST};
 pub use tokens::Account;
 
 use channels::Channels;
+use lines::{Lines, in_time};
+use streaming::{Calls, Streamed};
 use tokens::Tokens;
-
-/// How long an agent may take to answer.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// Most that one message of an agent may hold.
-const LARGEST_MESSAGE: usize = 16 << 20;
 
 /// All agents that were spoken to lately.
 #[derive(Debug)]
 pub struct Agents {
-    channels: Channels,
-    tokens: Tokens,
+    lines: Arc<Lines>,
+    /// The runs in pods whose agents do not have Runs.
+    streamed: Streamed,
 }
 
 impl Agents {
     /// Speaks with tokens of that account. With an override, all agents are at that address: for development.
     pub fn new(cluster: Cluster, account: Account, everywhere_at: Option<String>) -> Self {
-        Self { channels: Channels::new(everywhere_at), tokens: Tokens::new(cluster, account) }
+        let lines = Lines::new(Channels::new(everywhere_at), Tokens::new(cluster, account));
+        Self { lines: Arc::new(lines), streamed: Streamed::default() }
     }
 
-    /// Drops connections and tokens that nobody has used for a while.
+    /// Drops connections, tokens and ended runs that nobody has asked for in a while.
     pub fn tidy(&self) {
-        self.channels.tidy();
-        self.tokens.tidy();
+        self.lines.tidy();
+        self.streamed.tidy();
     }
 
     /// A run as its agent knows it.
     pub async fn run(&self, namespace: &str, pod: &PodRef, run_id: &str) -> Result<RunAnswer, Failure> {
-        let request = GetRequest { run_id: run_id.to_owned() };
-        let mut client = self.client(pod);
-        let request = self.request(namespace, pod, request).await?;
-        let answer = self.heard(namespace, pod, in_time(client.get(request)).await);
+        if let Some(run) = self.streamed.find(pod, run_id) {
+            return Ok(known(run.seen()));
+        }
+        let request = self.lines.request(namespace, pod, GetRequest { run_id: run_id.to_owned() }).await?;
+        let answer = self.lines.heard(namespace, pod, in_time(self.lines.runs(pod).get(request)).await);
+        if lacks_runs(&answer) {
+            return Ok(self.not_streamed(namespace, pod).await);
+        }
         Ok(runs::answer(answer.map(|answer| answer.into_inner().run)))
     }
 
     /// The latest attempt among the runs whose identifiers begin so.
     pub async fn latest_run(&self, namespace: &str, pod: &PodRef, prefix: &str) -> Result<RunAnswer, Failure> {
-        let mut client = self.client(pod);
-        let request = self.request(namespace, pod, ListRequest {}).await?;
-        let answer = self.heard(namespace, pod, in_time(client.list(request)).await);
+        if let Some(run) = self.streamed.latest(pod, prefix) {
+            return Ok(known(run.seen()));
+        }
+        let request = self.lines.request(namespace, pod, ListRequest {}).await?;
+        let answer = self.lines.heard(namespace, pod, in_time(self.lines.runs(pod).list(request)).await);
+        if lacks_runs(&answer) {
+            return Ok(self.not_streamed(namespace, pod).await);
+        }
         Ok(runs::answer(answer.map(|answer| runs::latest(answer.into_inner().runs, prefix))))
+    }
+
+    /// An agent without Runs is asked for its version, to see whether it speaks to us at all.
+    async fn not_streamed(&self, namespace: &str, pod: &PodRef) -> RunAnswer {
+        runs::answer(self.calls(namespace, pod).version().await.map(|_| None))
     }
 
     /// Starts making a workspace ready, unless that run was started before.
@@ -96,64 +109,51 @@ impl Agents {
         self.start(namespace, pod, run_id, operations::operation(operation)).await
     }
 
-    async fn start(
-        &self,
-        namespace: &str,
-        pod: &PodRef,
-        run_id: &str,
-        operation: Wanted,
-    ) -> Result<RunAnswer, Failure> {
-        let request = StartRequest { run_id: run_id.to_owned(), operation: Some(operation) };
-        let mut client = self.client(pod);
-        let request = self.request(namespace, pod, request).await?;
-        match self.heard(namespace, pod, in_time(client.start(request)).await) {
-            Ok(answer) => Ok(runs::answer(Ok(answer.into_inner().run))),
-            Err(status) => Err(failure("starting", run_id, namespace, pod, &status)),
-        }
+    async fn start(&self, namespace: &str, pod: &PodRef, run_id: &str, wanted: Wanted) -> Result<RunAnswer, Failure> {
+        let request = StartRequest { run_id: run_id.to_owned(), operation: Some(wanted.clone()) };
+        let request = self.lines.request(namespace, pod, request).await?;
+        let answer = self.lines.heard(namespace, pod, in_time(self.lines.runs(pod).start(request)).await);
+        let started = if lacks_runs(&answer) {
+            self.streamed.start(self.calls(namespace, pod), run_id, wanted).await.map(known)
+        } else {
+            answer.map(|answer| runs::answer(Ok(answer.into_inner().run)))
+        };
+        started.map_err(|status| failure("starting", run_id, namespace, pod, &status))
     }
 
     /// Asks a run to end, gracefully.
     pub async fn cancel(&self, namespace: &str, pod: &PodRef, run_id: &str) -> Result<(), Failure> {
+        if let Some(run) = self.streamed.find(pod, run_id) {
+            run.cancel();
+            return Ok(());
+        }
         let request = CancelRequest { run_id: run_id.to_owned(), mode: CancelMode::Graceful.into() };
-        let mut client = self.client(pod);
-        let request = self.request(namespace, pod, request).await?;
-        match self.heard(namespace, pod, in_time(client.cancel(request)).await) {
-            Err(status) if status.code() != Code::NotFound => {
+        let request = self.lines.request(namespace, pod, request).await?;
+        match self.lines.heard(namespace, pod, in_time(self.lines.runs(pod).cancel(request)).await) {
+            Err(status) if !matches!(status.code(), Code::NotFound | Code::Unimplemented) => {
                 Err(failure("canceling", run_id, namespace, pod, &status))
             }
             _ => Ok(()),
         }
     }
 
-    /// A token that is refused, such as one of an account that was made anew, is not shown again.
-    fn heard<T>(&self, namespace: &str, pod: &PodRef, answer: Result<T, Status>) -> Result<T, Status> {
-        if answer.as_ref().is_err_and(|status| status.code() == Code::Unauthenticated) {
-            self.tokens.forget(workspace_of_pod(&pod.name), namespace);
-        }
-        answer
+    /// Tells when a run that is streamed gets further or ends.
+    fn watch(&self, pod: &PodRef, run_id: &str) -> Option<watch::Receiver<RunSeen>> {
+        Some(self.streamed.find(pod, run_id)?.watch())
     }
 
-    fn client(&self, pod: &PodRef) -> RunsClient<Channel> {
-        RunsClient::new(self.channels.to(pod)).max_decoding_message_size(LARGEST_MESSAGE)
-    }
-
-    /// A message with a token for the Workspace of a pod.
-    async fn request<T>(&self, namespace: &str, pod: &PodRef, message: T) -> Result<Request<T>, Failure> {
-        let token = self.tokens.of(workspace_of_pod(&pod.name), namespace).await?;
-        let mut request = Request::new(message);
-        if let Ok(mut value) = MetadataValue::try_from(format!("Bearer {token}")) {
-            value.set_sensitive(true);
-            request.metadata_mut().insert("authorization", value);
-        }
-        Ok(request)
+    fn calls(&self, namespace: &str, pod: &PodRef) -> Calls {
+        Calls::new(Arc::clone(&self.lines), namespace, pod)
     }
 }
 
-/// An agent that takes too long does not answer.
-async fn in_time<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    tokio::time::timeout(DEADLINE, call)
-        .await
-        .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("no answer within {DEADLINE:?}"))))
+/// PKO's own agent does; then the streaming calls are the way.
+fn lacks_runs<T>(answer: &Result<T, Status>) -> bool {
+    answer.as_ref().is_err_and(|status| status.code() == Code::Unimplemented)
+}
+
+fn known(run: RunSeen) -> RunAnswer {
+    RunAnswer::Known(Box::new(run))
 }
 
 fn failure(doing: &str, run_id: &str, namespace: &str, pod: &PodRef, status: &Status) -> Failure {

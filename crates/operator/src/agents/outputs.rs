@@ -31,7 +31,7 @@ impl std::fmt::Debug for Output {
 }
 
 /// Outputs by name, and the names of those that were too large to be held.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
     pub(crate) outputs: BTreeMap<String, Output>,
     pub(crate) left_out: Vec<String>,
@@ -40,9 +40,12 @@ pub(crate) struct Collected {
 impl Agents {
     /// All outputs of a run that succeeded.
     pub(crate) async fn outputs(&self, namespace: &str, pod: &PodRef, run_id: &str) -> Result<Collected, Failure> {
+        if let Some(run) = self.streamed.find(pod, run_id) {
+            return Ok(run.outputs());
+        }
         let message = AttachRequest { run_id: run_id.to_owned(), after_seq: 0, outputs: true };
-        let request = self.request(namespace, pod, message).await?;
-        let mut client = self.client(pod);
+        let request = self.lines.request(namespace, pod, message).await?;
+        let mut client = self.lines.runs(pod);
         let reading = async {
             let mut stream = in_time(client.attach(request)).await?.into_inner();
             let mut collected = Collected::default();
@@ -63,7 +66,7 @@ impl Agents {
 }
 
 impl Collected {
-    fn take(&mut self, chunk: &OutputChunk) {
+    pub(super) fn take(&mut self, chunk: &OutputChunk) {
         if self.left_out.contains(&chunk.name) {
             return;
         }

@@ -9,9 +9,9 @@ use tonic::{Code, Status};
 use crate::cluster::innermost;
 
 /// Longest text that is taken from an agent.
-const LONGEST_TEXT: usize = 4096;
+pub(super) const LONGEST_TEXT: usize = 4096;
 const OTHER_VERSION: &str =
-    "the agent in this pod does not know runs; it is of another operator version and will be renewed";
+    "the agent in this pod has neither runs nor PKO's calls; it is of another operator version and will be renewed";
 
 /// An answer, a refusal, or silence.
 pub(super) fn answer(answer: Result<Option<Run>, Status>) -> RunAnswer {
@@ -31,8 +31,12 @@ pub(super) fn answer(answer: Result<Option<Run>, Status>) -> RunAnswer {
 
 /// The run of the highest attempt, which is the number that its identifier ends with.
 pub(super) fn latest(runs: Vec<Run>, prefix: &str) -> Option<Run> {
-    let attempt = |run: &Run| run.run_id.strip_prefix(prefix).and_then(|number| number.parse::<u32>().ok());
+    let attempt = |run: &Run| attempt(&run.run_id, prefix);
     runs.into_iter().filter(|run| attempt(run).is_some()).max_by_key(attempt)
+}
+
+pub(super) fn attempt(run_id: &str, prefix: &str) -> Option<u32> {
+    run_id.strip_prefix(prefix)?.parse().ok()
 }
 
 /// As in conditions: `Unauthenticated`, `PermissionDenied`.
@@ -50,7 +54,7 @@ pub(super) fn why(status: &Status) -> String {
     shortened(text)
 }
 
-fn shortened(mut text: String) -> String {
+pub(super) fn shortened(mut text: String) -> String {
     if text.len() > LONGEST_TEXT {
         text.truncate(text.floor_char_boundary(LONGEST_TEXT));
         text.push('…');
@@ -111,7 +115,7 @@ fn phase(phase: runs::Phase) -> Phase {
     }
 }
 
-fn timestamp(time: &prost_types::Timestamp) -> Option<Timestamp> {
+pub(super) fn timestamp(time: &prost_types::Timestamp) -> Option<Timestamp> {
     Timestamp::new(time.seconds, time.nanos).ok()
 }
 

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "shared by test programs")]
 
 pub mod agent;
+pub mod pko_agent;
 
 use std::{sync::Arc, time::Duration};
 
