@@ -200,6 +200,32 @@ fn the_workspace_is_applied_and_waited_for_before_an_update() {
     assert!(matches!(then, Then::Requeue(_)));
 }
 
+#[rstest]
+#[case("WaitingForReplicas", "Waiting for the workspace pod to be available", "")]
+#[case("WaitingForReplicas", "Waiting for the workspace pod to be available: no room", ": no room")]
+#[case("Installing", "Installing packages and plugins required by the program", "")]
+#[case("ConnectionFailed", "connection refused", ": ConnectionFailed: connection refused")]
+fn what_keeps_its_workspace_from_becoming_ready_is_told_on_the_stack(
+    #[case] reason: &str,
+    #[case] message: &str,
+    #[case] told: &str,
+) {
+    let mut workspace = workspace(&stack(), "Ready", reason);
+    let ready = &mut workspace.status.as_mut().unwrap().conditions[0];
+    "False".clone_into(&mut ready.status);
+    message.clone_into(&mut ready.message);
+    let (effects, _) = world(stack()).with(workspace_object(workspace), NAME).act();
+    let waiting = find(&stack_status(&effects).conditions, ConditionType::RECONCILING).unwrap();
+    assert_eq!(waiting.message, format!("waiting for workspace readiness{told}"));
+}
+
+#[test]
+fn what_the_server_refuses_is_told_on_the_stack() {
+    let (effects, _) = world(stack()).refused("workspaces is forbidden").act();
+    let waiting = find(&stack_status(&effects).conditions, ConditionType::RECONCILING).unwrap();
+    assert_eq!(waiting.message, "waiting for workspace readiness: workspaces is forbidden");
+}
+
 #[test]
 fn an_old_view_of_the_stack_does_not_touch_the_workspace() {
     let mut newer = stack();

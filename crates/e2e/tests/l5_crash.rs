@@ -205,3 +205,35 @@ fn another_operator_takes_over_a_running_update_when_the_leader_ends_or_is_lost(
     assert_eq!(operations, ["create-started", "create"]);
     assert_eq!(scene.volume().backend().locks(), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn an_upgrade_of_the_operator_leaves_running_updates_and_idle_pods_alone() {
+    let mut operator = LocalOperator::start("upgrade");
+    let scene = Scene::new("upgrade");
+    scene.apply_program("idle", &json!({"outputs": {"n": 1}}));
+    scene.apply_stack("idle", &json!({"stack": "idle"}));
+    let idle = scene.until_updated("idle", "");
+    scene.apply_program("app", &program(20));
+    scene.apply_stack("app", &json!({}));
+    await_beginning(&scene);
+    let pod = |name: &str| {
+        let pod = read(scene.kubectl(), "pod", &format!("{name}-workspace-0")).unwrap();
+        (pod["metadata"]["uid"].clone(), pod["status"]["containerStatuses"][0]["restartCount"].clone())
+    };
+    let before = [pod("idle"), pod("app")];
+
+    // Something that is in every pod with a fetched program.
+    operator.terminate();
+    operator.respawn_with("FLUX_MAX_UNTAR_SIZE_BYTES", "123456789");
+    await_leader(&operator, Duration::from_secs(30));
+    scene.until_updated("app", "");
+    assert_eq!([pod("idle"), pod("app")], before);
+    let updates = list(scene.kubectl(), "updates").unwrap();
+    assert_eq!(updates.len(), 2, "nothing was run a second time: {updates:?}");
+
+    // The next use is in a pod of the new version.
+    scene.kubectl().run(&["annotate", "stack", "idle", "pulumi.com/reconciliation-request=now"]);
+    scene.until_updated("idle", idle["status"]["lastUpdate"]["name"].as_str().unwrap());
+    assert_ne!(pod("idle").0, before[0].0);
+    assert_eq!(pod("app"), before[1]);
+}

@@ -113,3 +113,20 @@ fn failed(key: &Key, failure: &Failure) -> Ended {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_lent_while_an_agent_is_waited_for() {
+        let places = Places::new(1);
+        let own = places.free.acquire().await.unwrap();
+        assert!(places.free.try_acquire().is_err(), "there is only one");
+        let other = places.lend(async { places.free.try_acquire().is_ok() }).await;
+        assert!(other, "somebody else could go on");
+        assert!(places.free.try_acquire().is_err(), "and then the place was taken back");
+        drop(own);
+        assert_eq!(places.free.available_permits(), 1);
+    }
+}

@@ -96,6 +96,13 @@ impl LocalOperator {
         self.child = spawn(&self.dir, &self.arguments, &self.environment, &self.identity());
     }
 
+    /// Starts it again after its end with another setting, as an upgrade would.
+    pub fn respawn_with(&mut self, name: &str, value: &str) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self.respawn_elsewhere();
+    }
+
     /// Starts it again after its end as another pod.
     pub fn respawn_elsewhere(&mut self) {
         self.pods += 1;
