@@ -170,7 +170,7 @@ fn a_workspace_written_by_hand_runs_updates_of_all_four_types(#[case] agent: Age
         if left { Err(format!("{updates:?}")) } else { Ok(()) }
     });
     let operations: Vec<String> = scene.volume().ledger().into_iter().map(|line| line.operation).collect();
-    assert_eq!(operations, ["create-started", "create", "delete"]);
+    assert_eq!(operations, ["create-started", "create", "read", "read", "delete"], "two of them refreshed");
     assert_eq!(scene.volume().backend().locks(), Vec::<std::path::PathBuf>::new());
 }
 
