@@ -297,7 +297,7 @@ async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
     }
     assert_eq!(rig.calls_of("config env add"), 1, "{:?}", rig.calls());
     let file = std::fs::read_to_string(rig.path("share/source/Pulumi.dev.yaml")).unwrap();
-    assert_eq!((file.matches("- base").count(), file.matches("- shop/prod").count()), (1, 1), "{file}");
+    assert_eq!(pko_pulumi::Settings::parse(&file).unwrap().environments(), ["base", "shop/prod"], "{file}");
     let mut runs = rig.runs().await;
     start(&mut runs, "u", up()).await.unwrap();
     let (run, outputs) = follow(&mut runs, "u").await;
@@ -312,6 +312,32 @@ async fn an_environment_gives_its_values_to_the_program_and_is_added_once() {
     let made = std::fs::read_dir(elsewhere.join("things")).unwrap().count();
     assert_eq!((made, rig.things()), (1, 0), "the provider has the environment's variables");
     assert!(!rig.log().contains("planted") && !rig.journal().contains("planted"));
+}
+
+#[tokio::test]
+async fn an_environment_that_is_no_longer_wanted_is_gone_and_the_repositorys_own_stay() {
+    let cloud = Cloud::start();
+    let rig = serving(&cloud, NOTHING).await;
+    for name in ["own", "a", "b"] {
+        cloud.define_environment(name, json!({"pulumiConfig": {"shop:last": name}}));
+    }
+    std::fs::write(rig.path("share/source/Pulumi.dev.yaml"), "environment:\n  - own\n").unwrap();
+    for (run_id, wanted, calls) in [
+        ("i1", vec!["a", "b"], 1),
+        ("i2", vec!["own", "a", "b"], 1),
+        ("i3", vec!["b"], 1),
+        ("i4", vec!["b", "a"], 2),
+        ("i5", vec![], 2),
+    ] {
+        let environment: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+        let run = rig.run(run_id, init(vec![Stack { environment, ..stack() }])).await;
+        assert_eq!(run.failure, None);
+        let text = std::fs::read_to_string(rig.path("share/source/Pulumi.dev.yaml")).unwrap();
+        let found = pko_pulumi::Settings::parse(&text).unwrap();
+        let own = ["own"].into_iter().filter(|own| !wanted.contains(own));
+        assert_eq!(found.environments(), own.chain(wanted.iter().copied()).collect::<Vec<_>>(), "{run_id}: {text}");
+        assert_eq!(rig.calls_of("config env add"), calls, "{run_id}: {:?}", rig.calls());
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use pko_proto::{
     runs::{Run, Stack},
 };
 use serde_json::{Value, json};
-use support::{Rig, init, reason, stack};
+use support::{Rig, follow, init, reason, stack, start, until};
 
 const EMPTY: &str = "name: shop\nruntime: yaml\n";
 
@@ -284,4 +284,134 @@ async fn what_cannot_be_set_is_named_before_anything_is_done() {
         assert!(failure.message.contains(words) && failure.stack_name == "dev", "{}", failure.message);
     }
     assert_eq!(rig.calls_of("stack") + rig.calls_of("config"), 0, "{:?}", rig.calls());
+}
+
+fn settings(rig: &Rig) -> String {
+    std::fs::read_to_string(rig.path("share/source/Pulumi.dev.yaml")).unwrap()
+}
+
+fn salt(rig: &Rig) -> String {
+    let text = settings(rig);
+    let line = text.lines().find(|line| line.starts_with("encryptionsalt:")).unwrap_or_else(|| panic!("{text}"));
+    line.split_once(' ').unwrap().1.replace('"', "")
+}
+
+#[tokio::test]
+async fn what_an_earlier_init_has_set_and_this_one_does_not_is_gone() {
+    let rig = Rig::serving(EMPTY).await;
+    let config = vec![
+        text("kept", "1"),
+        text("gone", "1"),
+        literal("list", &json!([1, 2])),
+        path(text("tree.kept", "1")),
+        path(text("tree.gone", "1")),
+        secret(text("hidden", "planted")),
+        secret(text("hidden.gone", "planted")),
+    ];
+    assert_eq!(set(&rig, "i1", config).await.failure, None);
+    let before = salt(&rig);
+    let config = vec![text("kept", "2"), path(text("tree.kept", "2")), secret(text("hidden", "planted"))];
+    assert_eq!(set(&rig, "i2", config).await.failure, None);
+    let expected = json!({
+        "shop:kept": {"value": "2", "secret": false},
+        "shop:tree": {"value": "{\"kept\":2}", "secret": false, "objectValue": {"kept": 2}},
+        "shop:hidden": {"value": "planted", "secret": true},
+    });
+    assert_eq!(rig.config(), expected);
+    assert_eq!(rig.calls_of("config set "), 2, "a secret that has not changed costs no call: {:?}", rig.calls());
+    assert_eq!(set(&rig, "i3", Vec::new()).await.failure, None);
+    assert_eq!((rig.config(), salt(&rig)), (json!({}), before), "the key of the stack's secrets stays");
+}
+
+#[tokio::test]
+async fn what_the_repository_says_comes_back_when_it_is_no_longer_overridden() {
+    let mut rig = Rig::new("name: shop\nruntime: yaml\nstackConfigDir: settings\n");
+    let file = rig.path("share/source/settings/Pulumi.dev.yaml");
+    let own =
+        "# by hand\nconfig:\n    shop:version: \"1.10\" # exactly\n    shop:tree:\n        own: 1\n    shop:open: x\n";
+    std::fs::create_dir(rig.path("share/source/settings")).unwrap();
+    std::fs::write(&file, own).unwrap();
+    rig.start_agent().await;
+    let config = |value: &str| {
+        vec![text("version", value), path(text("tree.own", "2")), secret(text("open", "planted")), text("new", "x")]
+    };
+    for (run_id, value) in [("i1", "2.0"), ("i2", "2.1")] {
+        assert_eq!(set(&rig, run_id, config(value)).await.failure, None);
+        assert_eq!(rig.config()["shop:version"], plain(value));
+        assert_eq!(rig.config()["shop:tree"]["objectValue"], json!({"own": 2}));
+        assert_eq!(rig.config()["shop:open"], json!({"value": "planted", "secret": true}));
+    }
+    assert_eq!(rig.calls_of("config set "), 1, "though it is in the place of another value: {:?}", rig.calls());
+    assert_eq!(set(&rig, "i3", Vec::new()).await.failure, None);
+    let expected = json!({
+        "shop:version": plain("1.10"),
+        "shop:tree": {"value": "{\"own\":1}", "secret": false, "objectValue": {"own": 1}},
+        "shop:open": plain("x"),
+    });
+    assert_eq!(rig.config(), expected);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with(own) && text[own.len()..].starts_with("encryptionsalt: "), "{text}");
+    assert!(!rig.journal().contains("planted") && !rig.log().contains("planted"));
+}
+
+#[tokio::test]
+async fn another_agent_goes_on_from_the_sources_own_settings() {
+    let mut rig = Rig::new(EMPTY);
+    std::fs::write(rig.path("share/source/Pulumi.dev.yaml"), "config:\n  shop:own: kept\n").unwrap();
+    rig.start_agent().await;
+    assert_eq!(set(&rig, "i1", vec![text("gone", "1"), secret(text("hidden", "planted"))]).await.failure, None);
+    let before = salt(&rig);
+    rig.kill_agent();
+    rig.start_agent().await;
+    assert_eq!(set(&rig, "i2", vec![text("new", "1"), secret(text("hidden", "planted"))]).await.failure, None);
+    let hidden = json!({"value": "planted", "secret": true});
+    assert_eq!(rig.config(), json!({"shop:own": plain("kept"), "shop:new": plain("1"), "shop:hidden": hidden}));
+    assert_eq!(salt(&rig), before);
+    for kept in std::fs::read_dir(rig.path("share/.settings")).unwrap() {
+        assert!(!std::fs::read_to_string(kept.unwrap().path()).unwrap().contains("planted"));
+    }
+}
+
+#[tokio::test]
+async fn an_init_that_was_cut_off_anywhere_leaves_nothing_behind() {
+    let mut rig = Rig::new(EMPTY);
+    std::fs::write(rig.path("share/source/Pulumi.dev.yaml"), "config:\n  shop:own: kept\n").unwrap();
+    rig.start_agent().await;
+    let config = |n: usize| vec![text(&format!("k{n}"), "x"), secret(text(&format!("s{n}"), "planted"))];
+    assert_eq!(set(&rig, "first", config(0)).await.failure, None);
+    let before = salt(&rig);
+    // Before each of its calls of the CLI; a file that is cut short is what a call leaves that was cut off itself.
+    let file = rig.path("share/source/Pulumi.dev.yaml");
+    for (n, (call, cut)) in
+        [("stack", ""), ("config", ""), ("set", ""), ("set", ": > "), ("set", "echo 'config: {' > ")]
+            .into_iter()
+            .enumerate()
+    {
+        let reached = rig.path(&format!("reached-{n}"));
+        let cut = if cut.is_empty() { String::new() } else { format!("{cut}{};", file.display()) };
+        let stop = format!("{cut} touch {}; sleep 5; exit 1", reached.display());
+        rig.write_pulumi(&format!("case \"$2 $3 \" in {call}\\ *|*\\ {call}\\ ) {stop};; esac"));
+        let run_id = format!("cut-{n}");
+        start(&mut rig.runs().await, &run_id, init(vec![Stack { config: config(n + 1), ..stack() }])).await.unwrap();
+        until("the call is made", || async { reached.exists().then_some(()) }).await;
+        rig.kill_agent();
+        rig.write_pulumi("");
+        rig.start_agent().await;
+        follow(&mut rig.runs().await, &run_id).await;
+        assert_eq!(set(&rig, &format!("last-{n}"), vec![text("last", "x")]).await.failure, None);
+        assert_eq!(rig.config(), json!({"shop:own": plain("kept"), "shop:last": plain("x")}), "{call} {n}");
+        assert_eq!(salt(&rig), before, "{call} {n}");
+    }
+}
+
+#[tokio::test]
+async fn secrets_of_the_state_can_be_read_after_a_change_of_the_configuration() {
+    let program = support::program("value: x, secret: planted") + "  hidden: ${a.secretOutput}\n";
+    let rig = Rig::serving(&program).await;
+    assert_eq!(set(&rig, "i1", vec![text("one", "1"), secret(text("s", "planted"))]).await.failure, None);
+    assert_eq!(rig.run("u1", support::up()).await.failure, None);
+    assert_eq!(set(&rig, "i2", vec![text("two", "1")]).await.failure, None);
+    let run = rig.run("u2", support::up()).await;
+    assert_eq!((run.failure, run.resource_changes.get("same")), (None, Some(&2)));
+    assert!(rig.pulumi(&["stack", "output", "hidden", "--show-secrets"]).contains("derived-from-planted"));
 }

@@ -57,6 +57,10 @@ pub enum Call<'a> {
         stack: &'a str,
         environments: &'a [String],
     },
+    /// Removes every lock of a stack on a self-managed backend; on the service, ends its update.
+    Cancel {
+        stack: &'a str,
+    },
     Operate(&'a Operation),
 }
 
@@ -114,6 +118,7 @@ impl Call<'_> {
                 args.extend(words(&["--yes", "--stack", stack]));
                 args
             }
+            Self::Cancel { stack } => words(&["cancel", "--yes", "--stack", stack]),
             Self::Operate(operation) => operation.args(),
         };
         args.insert(0, "--non-interactive".to_owned());
@@ -135,6 +140,7 @@ impl Call<'_> {
             Self::SetConfig { .. } | Self::SetJsonConfig { .. } => "pulumi config set-all",
             Self::SetOneConfig { .. } => "pulumi config set",
             Self::AddEnvironments { .. } => "pulumi config env add",
+            Self::Cancel { .. } => "pulumi cancel",
             Self::Operate(operation) => match operation.kind {
                 crate::Kind::Preview => "pulumi preview",
                 crate::Kind::Up => "pulumi up",
@@ -216,6 +222,7 @@ mod tests {
             "--non-interactive stack init dev --secrets-provider awskms://alias/x"
         );
         assert_eq!(line(Call::RemoveStack { stack: "dev" }), "--non-interactive stack rm --yes dev");
+        assert_eq!(line(Call::Cancel { stack: "dev" }), "--non-interactive cancel --yes --stack dev");
         assert_eq!(
             line(Call::Outputs { stack: "dev", show_secrets: true }),
             "--non-interactive stack output --json --show-secrets --stack dev"

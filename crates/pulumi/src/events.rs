@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::failure::{plain, shorten};
+use crate::text::{plain, shorten};
 
 /// Longer lines are skipped: nothing that matters is as long.
 const LONGEST_LINE: usize = 256 * 1024 * 1024;
@@ -18,6 +18,8 @@ const LONGEST_LINE: usize = 256 * 1024 * 1024;
 const PORTION: usize = 4 * 1024 * 1024;
 /// How many bytes of error messages are kept, the latest ones.
 const ERRORS: usize = 16 * 1024;
+/// Names may have any length.
+const CURRENT: usize = 256;
 /// How many bytes are kept of what the program printed to its standard error.
 const PROGRAM: usize = 2 * 1024;
 
@@ -85,6 +87,8 @@ pub struct Summary {
     /// Operations on resources that have begun and that have ended.
     pub started: u32,
     pub done: u32,
+    /// What was begun last, such as `creating aws:s3:Bucket logs`.
+    pub current: String,
     /// The latest warning or error, and which event it was.
     pub latest: Option<(u64, String)>,
     /// `succeeded`, `failed` or `canceled`; older CLIs do not say.
@@ -149,6 +153,8 @@ struct Step<'a> {
 struct Metadata<'a> {
     #[serde(default)]
     op: String,
+    #[serde(default)]
+    urn: String,
     #[serde(default, rename = "type")]
     kind: String,
     #[serde(borrow, default)]
@@ -203,10 +209,30 @@ const PARTS: [&str; 6] = [
 
 impl Metadata<'_> {
     fn counts(&self) -> bool {
-        self.kind != STACK
-            && !self.kind.starts_with("pulumi:providers:")
-            && self.op != "same"
-            && !PARTS.contains(&self.op.as_str())
+        self.is_of_user() && self.op != "same" && !PARTS.contains(&self.op.as_str())
+    }
+
+    /// As opposed to the stack itself and the providers that the engine adds.
+    fn is_of_user(&self) -> bool {
+        self.kind != STACK && !self.kind.starts_with("pulumi:providers:")
+    }
+
+    /// What is begun, for people. Nothing, if that is nothing.
+    fn words(&self) -> Option<String> {
+        let doing = match self.op.as_str() {
+            "create" | "create-replacement" => "creating",
+            "update" => "updating",
+            "delete" | "delete-replaced" => "deleting",
+            "replace" => "replacing",
+            "read" | "read-replacement" => "reading",
+            "refresh" => "refreshing",
+            "import" | "import-replacement" => "importing",
+            "discard" | "discard-replaced" => "forgetting",
+            _ => return None,
+        };
+        let name = self.urn.rsplit("::").next().unwrap_or_default();
+        let text = format!("{doing} {} {name}", self.kind);
+        self.is_of_user().then(|| text[..text.floor_char_boundary(CURRENT)].to_owned())
     }
 }
 
@@ -232,8 +258,11 @@ impl Summary {
         if let Some(policy) = event.policy {
             self.policy(&policy);
         }
-        if event.began.is_some_and(|step| step.metadata.counts()) {
-            self.started += 1;
+        if let Some(Step { metadata }) = event.began {
+            self.started += u32::from(metadata.counts());
+            if let Some(words) = metadata.words() {
+                self.current = words;
+            }
         }
         if event.failed.is_some_and(|step| step.metadata.counts()) {
             self.done += 1;
@@ -381,6 +410,38 @@ mod tests {
             step("resOpFailedEvent", "replace", thing, "{}"),
         ]);
         assert_eq!((found.started, found.done, found.seen), (2, 2, 8));
+    }
+
+    #[test]
+    fn what_was_begun_last_is_told_in_words() {
+        let urn = |name: &str| format!("urn:pulumi:dev::shop::pulumi:pulumi:Stack$pkotest:index:Thing::{name}");
+        let mut found = Summary::default();
+        let mut begin = |op: &str, name: &str, of: &str| {
+            let event = serde_json::json!({"resourcePreEvent": {"metadata": {"op": op, "urn": urn(name), "type": of}}});
+            found.take(event.to_string().as_bytes());
+            found.current.clone()
+        };
+        let thing = "pkotest:index:Thing";
+        assert_eq!(begin("create", "shop-dev", STACK), "");
+        for (op, words) in [
+            ("create", "creating"),
+            ("update", "updating"),
+            ("create-replacement", "creating"),
+            ("replace", "replacing"),
+            ("delete-replaced", "deleting"),
+            ("delete", "deleting"),
+            ("refresh", "refreshing"),
+            ("read", "reading"),
+            ("import", "importing"),
+            ("discard", "forgetting"),
+        ] {
+            assert_eq!(begin(op, "slow", thing), format!("{words} {thing} slow"));
+        }
+        for (op, of) in [("same", thing), ("create", "pulumi:providers:pkotest"), ("of-a-version-to-come", thing)] {
+            assert_eq!(begin(op, "other", of), format!("forgetting {thing} slow"), "{op}");
+        }
+        let long = begin("create", &"é".repeat(1000), thing);
+        assert!(long.len() <= CURRENT && long.ends_with('é'));
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::{Ended, Summary};
+use crate::{
+    Ended, Summary,
+    locks::conflict,
+    text::{LIMIT, cut, plain, shorten},
+};
 
-/// A failure text fits into a status and into a header.
-const LIMIT: usize = 4 * 1024;
 /// What comes from outside and may be long leaves room for the remedy.
 const WORDS: usize = LIMIT - 1024;
 
@@ -254,51 +256,14 @@ fn remedy(class: Class, text: &str, now: Timestamp) -> Option<String> {
         Class::UnexpectedChanges => "expectNoChanges was asked for and there were changes; see the run's summary for \
              how many of each kind. Of an up or a refresh they have been made."
             .to_owned(),
-        Class::Killed => "The stack may still be locked by the process that was killed, and what it was doing at that \
-             moment may be unknown to its state. Give the workspace more memory if it was short of it; if the next \
-             run says that the stack is locked, remove the lock with `pulumi cancel`, and run a refresh."
-            .to_owned(),
+        Class::Killed => {
+            "What the CLI was doing at that moment may be unknown to the stack's state: run a refresh. Give \
+             the workspace more memory if it was short of it. A lock that the process has left is removed by the next \
+             run in this workspace; should the stack stay locked, use `pulumi cancel`."
+                .to_owned()
+        }
         Class::ProgramFailed | Class::ProviderFailed | Class::Canceled | Class::Other => return None,
     })
-}
-
-/// Who holds the lock, since when, and how to be rid of it.
-fn conflict(text: &str, now: Timestamp) -> String {
-    let holders: Vec<String> = text.lines().filter_map(|line| holder(line, now)).collect();
-    if holders.is_empty() {
-        return "Another update of the stack is currently in progress. Wait for its end, or cancel it with \
-                `pulumi cancel`."
-            .to_owned();
-    }
-    let mut known: Vec<&str> = Vec::new();
-    for holder in &holders {
-        if !known.contains(&holder.as_str()) {
-            known.push(holder);
-        }
-    }
-    format!(
-        "The stack is locked by {}. Wait for that process to end; if it is gone, remove its lock with `pulumi cancel`.",
-        known.join(" and by ")
-    )
-}
-
-/// `…: created by user@host (pid 1) at 2026-11-15T23:15:47Z` is how the CLI tells of one lock.
-fn holder(line: &str, now: Timestamp) -> Option<String> {
-    let (who, rest) = line.split_once(": created by ")?.1.split_once(" (pid ")?;
-    let (pid, since) = rest.split_once(") at ")?;
-    let since = since.trim();
-    let age = since.parse::<Timestamp>().map(|since| age(now.as_second() - since.as_second()));
-    Some(format!("{who} (pid {pid}) since {since}{}", age.unwrap_or_default()))
-}
-
-fn age(seconds: i64) -> String {
-    match seconds {
-        ..0 => String::new(),
-        0..120 => format!(", {seconds} seconds ago"),
-        120..7200 => format!(", {} minutes ago", seconds / 60),
-        7200..172_800 => format!(", {} hours ago", seconds / 3600),
-        _ => format!(", {} days ago", seconds / 86_400),
-    }
 }
 
 /// `… plugin 'pulumi-resource-aws' at version v1.2.3 …`, or `nosuch-1.2.3` of a failed download.
@@ -365,45 +330,6 @@ pub fn describe<'a>(what: &str, errors: impl Iterator<Item = &'a str>, ended: &E
         }
     }
     format!("{what} failed without saying why: {}", ended.how())
-}
-
-/// The end of a text that is too long for a status: the last words tell most.
-pub fn shorten(text: &str) -> String {
-    cut(text, LIMIT)
-}
-
-fn cut(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut from = text.len() - limit;
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    format!("…{}", &text[from..])
-}
-
-/// Text without colours: neither terminal sequences nor the engine's own directives.
-pub(crate) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['\u{1b}', '<']) {
-        out.push_str(&rest[..at]);
-        let tail = &rest[at..];
-        let end = if let Some(sequence) = tail.strip_prefix("\u{1b}[") {
-            sequence.find(|c: char| c.is_ascii_alphabetic()).map(|e| e + 3)
-        } else if tail.starts_with("<{%") {
-            tail.find("%}>").map(|e| e + 3)
-        } else {
-            None
-        };
-        if end.is_none() {
-            out.push_str(&tail[..1]);
-        }
-        rest = &tail[end.unwrap_or(1)..];
-    }
-    out.push_str(rest);
-    out.trim().to_owned()
 }
 
 #[cfg(test)]
@@ -676,23 +602,15 @@ mod tests {
         let (class, message) = explained(&killed, &Summary::default());
         assert_eq!(class, Class::Killed);
         assert!(message.starts_with(
-            "pulumi up failed without saying why: killed by signal 9, perhaps for lack of memory\nThe stack may"
+            "pulumi up failed without saying why: killed by signal 9, perhaps for lack of memory\nWhat the CLI was"
         ));
     }
 
     #[test]
-    fn a_text_is_never_long_and_its_remedy_stays() {
-        let long = format!("{}the end", "é".repeat(5000));
-        let text = shorten(&long);
-        assert!(text.len() <= LIMIT + 3 && text.starts_with('…') && text.ends_with("the end"));
+    fn a_long_text_leaves_room_for_its_remedy() {
         let many: Vec<_> = (0..9).map(|n| says("error", THING, &format!("{n} {}", "e".repeat(1000)))).collect();
         let all = [many, vec![says("error", THING, "because it is protected")]].concat();
         let (_, message) = explained(&ended(1, ""), &events("failed", &all));
         assert!(message.len() <= LIMIT && message.ends_with("unprotect 'the resource'`."), "{message}");
-    }
-
-    #[test]
-    fn text_with_angle_brackets_stays() {
-        assert_eq!(plain("a < b <c> <{%reset%}>\u{1b}[0m\u{1b}"), "a < b <c> \u{1b}");
     }
 }

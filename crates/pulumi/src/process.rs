@@ -28,7 +28,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{Call, tail::Kept};
+use crate::{Call, tail::Kept, text::excerpt};
 
 /// How long to read on after the CLI has ended, for descendants that hold its output open.
 const LEFTOVERS: Duration = Duration::from_secs(2);
@@ -110,6 +110,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// The whole answer of a call that gives one; else the end of what was printed.
     pub stdout: String,
+    /// How what was printed begins, if the end is not all of it.
+    pub stdout_beginning: Option<String>,
     pub stderr: String,
     pub permalink: Option<String>,
 }
@@ -117,6 +119,14 @@ pub struct Ended {
 impl Ended {
     pub fn succeeded(&self) -> bool {
         self.code == Some(0)
+    }
+
+    /// What was printed, for people and for a status: without colours, and without its middle if it is long.
+    pub fn excerpt(&self) -> String {
+        match &self.stdout_beginning {
+            Some(beginning) => excerpt(&[beginning, "\n…\n", &self.stdout].concat()),
+            None => excerpt(&self.stdout),
+        }
     }
 
     /// As in `exit status 1`.
@@ -287,6 +297,7 @@ impl Running {
         if let Some(reading) = self.stdout.take() {
             let mut kept = reading.rest().await;
             ended.permalink = kept.permalink().map(str::to_owned);
+            ended.stdout_beginning = kept.beginning();
             ended.stdout = kept.take().ok_or(Cannot::TooLong { call: self.call })?;
         }
         if let Some(reading) = self.stderr.take() {
@@ -373,6 +384,11 @@ impl Named {
     fn make(directory: &Path) -> io::Result<Self> {
         let end = |name: &str| -> io::Result<Stdio> {
             let path = directory.join(name);
+            // An earlier attempt at the same operation may have left its own, which nobody prints into any more.
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
             // Open for both, a pipe is never without a reader.
             Ok(OpenOptions::new().read(true).write(true).open(path)?.into())

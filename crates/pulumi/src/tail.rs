@@ -1,9 +1,11 @@
-//! What is kept of a stream of text: its end, its permalink, or the whole of a bounded answer.
+//! What is kept of a stream of text: its beginning and its end, its permalink, or the whole of a bounded answer.
 
 use std::collections::VecDeque;
 
 /// Enough for the last words of a program; a run may print without end.
 const TAIL: usize = 64 * 1024;
+/// Enough to see what it was.
+const BEGINNING: usize = 4 * 1024;
 /// Longer lines are cut in the log.
 const LINE: usize = 8 * 1024;
 /// The longest answer that is read.
@@ -14,7 +16,9 @@ const PERMALINKS: [&str; 4] = ["View Live: ", "View in Browser: ", "View in Brow
 /// The text of one stream, as it comes in.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
+    beginning: Vec<u8>,
     end: VecDeque<u8>,
+    cut: bool,
     line: Vec<u8>,
     permalink: Option<String>,
     whole: bool,
@@ -36,8 +40,11 @@ impl Kept {
             }
             return;
         }
+        self.beginning.extend(bytes.iter().take(BEGINNING - self.beginning.len()));
         self.end.extend(bytes);
-        self.end.drain(..self.end.len().saturating_sub(TAIL));
+        let lost = self.end.len().saturating_sub(TAIL);
+        self.cut |= lost > 0;
+        self.end.drain(..lost);
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let room = LINE.saturating_sub(self.line.len());
             self.line.extend(piece.iter().take(room));
@@ -73,6 +80,11 @@ impl Kept {
         self.permalink.as_deref()
     }
 
+    /// The beginning of a stream of which the end is not the whole.
+    pub(crate) fn beginning(&self) -> Option<String> {
+        self.cut.then(|| String::from_utf8_lossy(&self.beginning).into_owned())
+    }
+
     /// Nothing, if the answer was longer than anyone should hold in memory.
     pub(crate) fn take(&mut self) -> Option<String> {
         let bytes: Vec<u8> = std::mem::take(&mut self.end).into();
@@ -88,12 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_end_of_a_long_stream_is_kept() {
+    fn only_the_beginning_and_the_end_of_a_long_stream_are_kept() {
         let mut kept = Kept::default();
         let mut lines = 0;
         for i in 0..100_000 {
             kept.push(format!("line {i}\n").as_bytes(), |_| lines += 1);
         }
+        let beginning = kept.beginning().unwrap();
+        assert!(beginning.len() == BEGINNING && beginning.starts_with("line 0\n"));
         let text = kept.take().unwrap();
         assert!(text.len() <= TAIL && text.ends_with("line 99999\n"), "{} bytes", text.len());
         assert_eq!(lines, 100_000);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{
     journal::Page,
-    record::{End, Start},
+    record::{End, Progress, Start},
 };
 
 /// How a run is to end before its time. Wishes only grow.
@@ -35,13 +35,28 @@ pub(crate) struct View {
     pub(crate) seq: u64,
     phases: u64,
     pub(crate) phase: runs::Phase,
-    pub(crate) started: u32,
-    pub(crate) done: u32,
+    progress: Progress,
     /// The latest warning or error, with the number it came with.
     pub(crate) latest: Option<(u64, String)>,
     /// Which event that was.
     latest_event: u64,
     pub(crate) end: Option<End>,
+}
+
+impl View {
+    /// As it goes over the wire, with the latest diagnostic if it came after a number.
+    pub(crate) fn progress(&self, after_seq: u64) -> runs::Progress {
+        let Progress { started, done, current } = self.end.as_ref().map_or(&self.progress, |end| &end.progress);
+        let count = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        let news = self.latest.as_ref().filter(|(at, _)| *at > after_seq);
+        runs::Progress {
+            started: count(*started),
+            done: count(*done),
+            phase: self.phase.into(),
+            diagnostic: news.map(|(_, text)| text.clone()).unwrap_or_default(),
+            current: current.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -70,6 +85,10 @@ impl Entry {
 
     pub(crate) fn is_active(&self) -> bool {
         self.view.borrow().end.is_none()
+    }
+
+    pub(crate) fn end(&self) -> Option<End> {
+        self.view.borrow().end.clone()
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<View> {
@@ -103,8 +122,7 @@ impl Entry {
     pub(crate) fn note(&self, summary: &Summary) {
         self.view.send_modify(|view| {
             view.seq = view.phases + summary.seen;
-            view.started = summary.started;
-            view.done = summary.done;
+            view.progress = summary.into();
             if let Some((at, text)) = &summary.latest
                 && *at > view.latest_event
             {
@@ -170,6 +188,7 @@ impl Entry {
             phase: view.phase.into(),
             start_time: Some(timestamp(self.start.time)),
             message: self.start.message.clone(),
+            progress: Some(view.progress(0)),
             ..runs::Run::default()
         };
         if let Some(end) = &view.end {
@@ -192,6 +211,8 @@ impl Entry {
             run.pulumi_version = end.pulumi_version.clone().unwrap_or_default();
             run.resource_changes = end.resource_changes.clone().into_iter().collect();
             run.output_count = end.output_count;
+            run.standard_output.clone_from(&end.standard_output);
+            run.outputs_json.clone_from(&end.outputs_json);
         }
         run
     }

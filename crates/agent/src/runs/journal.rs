@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File},
     io::{self, Write as _},
-    os::unix::fs::DirBuilderExt as _,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -36,7 +36,6 @@ pub(crate) struct Page {
 pub(crate) struct Known {
     pub(crate) page: Page,
     pub(crate) start: Start,
-    /// The last process of the CLI that was started for it.
     pub(crate) process: Option<Identity>,
     pub(crate) end: Option<End>,
 }
@@ -97,7 +96,12 @@ fn file_name(run_id: &str) -> String {
 impl Page {
     fn load(&self) -> Option<Known> {
         let start: Start = self.read(START)?;
-        Some(Known { page: self.clone(), start, process: self.read(PROCESS), end: self.read(END) })
+        Some(Known { page: self.clone(), start, process: self.process(), end: self.read(END) })
+    }
+
+    /// The last process of the CLI that was started for the run.
+    pub(crate) fn process(&self) -> Option<Identity> {
+        self.read(PROCESS)
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -131,14 +135,8 @@ impl Page {
         }
     }
 
-    /// Whoever finds the name finds the whole text.
     fn write(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
-        let unfinished = self.directory.join(format!("{name}.unfinished"));
-        let mut file = File::create(&unfinished)?;
-        file.write_all(&serde_json::to_vec(content)?)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, self.directory.join(name))?;
-        sync(&self.directory)
+        write_whole(&self.directory.join(name), &serde_json::to_vec(content)?, None)
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
@@ -150,6 +148,19 @@ impl Page {
     }
 }
 
+/// Whoever finds the name finds the whole text, also after the machine has failed.
+pub(crate) fn write_whole(path: &Path, text: &[u8], mode: Option<u32>) -> io::Result<()> {
+    let unfinished = path.with_added_extension("unfinished");
+    let mut file = File::create(&unfinished)?;
+    if let Some(mode) = mode {
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+    }
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    path.parent().map_or(Ok(()), sync)
+}
+
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
@@ -157,7 +168,7 @@ fn sync(directory: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::record::{Failure, Reason};
+    use crate::runs::record::{Failure, Progress, Reason};
 
     fn start(run_id: &str, second: i64) -> Start {
         Start {
@@ -188,12 +199,17 @@ mod tests {
             pulumi_version: None,
             resource_changes: [("create".to_owned(), 1)].into(),
             output_count: 0,
+            progress: Progress { started: 2, done: 1, current: "creating a:b:C d".to_owned() },
+            standard_output: "Previewing".to_owned(),
+            outputs_json: "{}".to_owned(),
         };
         page.end(&end).unwrap();
         let known = journal.load().unwrap();
         assert_eq!(known.iter().map(|k| k.start.run_id.as_str()).collect::<Vec<_>>(), ["../earlier", "later"]);
         assert_eq!(known[0].process, Some(Identity { pid: 7, start_ticks: 8 }));
         assert_eq!(known[0].end.as_ref().unwrap().failure.as_ref().unwrap().reason, Reason::Canceled);
+        assert_eq!(known[0].end.as_ref().unwrap().progress, end.progress);
+        assert_eq!(known[0].end.as_ref().unwrap().standard_output, "Previewing");
         assert!(known[1].end.is_none());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no identifier leads out of the journal");
     }
@@ -223,6 +239,12 @@ mod tests {
         assert_eq!(file_name("a/b:1"), "a%2fb%3a1");
         assert_eq!(file_name("a%2fb"), "a%252fb");
         assert!(!is_usable("") && !is_usable(&"/".repeat(100)) && is_usable(&"a".repeat(200)));
+    }
+
+    #[test]
+    fn the_end_that_an_earlier_version_wrote_is_understood() {
+        let end: End = serde_json::from_str("{\"endTime\":\"2026-11-01T00:00:00Z\"}").unwrap();
+        assert_eq!((end.progress, end.outputs_json.as_str()), (Progress::default(), ""));
     }
 
     #[test]

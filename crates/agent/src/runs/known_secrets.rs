@@ -2,14 +2,13 @@
 //! of this leaves the agent's memory: an agent that is started anew sets them all once more.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
-use pko_pulumi::{ConfigStep, stack_file};
+use pko_pulumi::{ConfigStep, Settings, stack_file};
 use ring::{hmac, rand::SystemRandom};
-use serde_json::Value;
 
 /// Names what a secret was set to, by a digest that means nothing without this agent's own key.
 pub(crate) struct KnownSecrets {
@@ -27,7 +26,7 @@ struct Known {
 #[derive(PartialEq, Eq)]
 struct Sealed {
     ciphertext: String,
-    provider: Vec<Option<String>>,
+    provider: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for KnownSecrets {
@@ -61,19 +60,16 @@ impl KnownSecrets {
         let ConfigStep::Alone { secret: true, path: false, key, value } = step else { return None };
         let digest = hmac::sign(self.key.as_ref()?, value.as_bytes()).as_ref().to_vec();
         let settings = settings(directory, stack);
-        let ciphertext = settings.get("config")?.get(key)?.get("secure")?.as_str()?.to_owned();
-        let provider = ["encryptionsalt", "encryptedkey", "secretsprovider"]
-            .map(|name| settings.get(name).and_then(Value::as_str).map(str::to_owned))
-            .to_vec();
-        Some(((stack.to_owned(), key.clone()), Known { digest, sealed: Sealed { ciphertext, provider } }))
+        let sealed = Sealed { ciphertext: settings.secret(key)?.to_owned(), provider: settings.provider() };
+        Some(((stack.to_owned(), key.clone()), Known { digest, sealed }))
     }
 }
 
 /// What the stack's file says; nothing, if it is not there.
-pub(crate) fn settings(directory: &Path, stack: &str) -> Value {
+pub(crate) fn settings(directory: &Path, stack: &str) -> Settings {
     let file = stack_file(directory, stack);
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-    serde_saphyr::from_str(&text).unwrap_or_default()
+    Settings::parse(&text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@ pub(crate) mod config_values;
 pub(crate) mod entry;
 mod journal;
 pub(crate) mod known_secrets;
+mod locks;
 mod operate;
 pub(crate) mod outputs;
 pub(crate) mod prepare;
 pub(crate) mod record;
 mod service;
+mod settings;
 mod supervise;
 pub(crate) mod work;
 
@@ -23,6 +25,7 @@ use jiff::Timestamp;
 use journal::{Journal, is_usable};
 use record::{End, Reason};
 pub(crate) use service::RunsService;
+use settings::SourceSettings;
 use work::Work;
 
 use crate::workspace::Workspace;
@@ -35,6 +38,7 @@ const KEEP: usize = 20;
 pub(crate) struct Registry {
     pub(crate) workspace: Arc<Workspace>,
     journal: Journal,
+    settings: SourceSettings,
     book: Mutex<Book>,
 }
 
@@ -82,7 +86,8 @@ impl Registry {
             let workspace = Arc::clone(&workspace);
             tokio::spawn(async move { entry.finish(operate::adopt(&entry, &workspace, process).await) });
         }
-        Ok(Arc::new(Self { workspace, journal, book: Mutex::new(book) }))
+        let settings = SourceSettings::beside(directory);
+        Ok(Arc::new(Self { workspace, journal, settings, book: Mutex::new(book) }))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -134,9 +139,9 @@ impl Registry {
         book.runs.push(Arc::clone(&entry));
         book.forget_old();
         drop(book);
-        let (run, workspace) = (Arc::clone(&entry), Arc::clone(&self.workspace));
+        let (run, registry) = (Arc::clone(&entry), Arc::clone(self));
         tokio::spawn(async move {
-            run.finish(carry_out(&run, &workspace, work).await);
+            run.finish(carry_out(&run, &registry, work).await);
         });
         Ok(entry)
     }
@@ -156,15 +161,20 @@ impl Registry {
     }
 }
 
-async fn carry_out(run: &Entry, workspace: &Workspace, work: Work) -> End {
+async fn carry_out(run: &Entry, registry: &Registry, work: Work) -> End {
+    let workspace = &registry.workspace;
     let usual = if matches!(work, Work::Init(_)) { Reason::InitializationFailed } else { Reason::UpdateFailed };
     if let Err(no_token) = workspace.log_in().await {
         return operate::end_of_init(workspace, Err(no_token.failure(usual)));
     }
     let end = match work {
-        Work::Init(init) => operate::end_of_init(workspace, prepare::prepare(run, workspace, &init).await),
+        Work::Init(init) => {
+            let outcome = prepare::prepare(run, workspace, &registry.settings, &init).await;
+            operate::end_of_init(workspace, outcome)
+        }
         Work::Operate { kind, stack, options, remove } => {
-            operate::operate(run, workspace, kind, &stack, options, remove).await
+            let operation = workspace.operation(kind, stack, options, run.page.events());
+            operate::operate(run, workspace, &registry.all(), &operation, remove).await
         }
     };
     if end.failure.as_ref().is_some_and(|failure| failure.reason == Reason::InvalidAccessToken) {

@@ -1,11 +1,13 @@
 //! Preview, up, refresh and destroy: one process of the CLI, then what is left to do when it has ended.
 
+use std::sync::Arc;
+
 use pko_proto::runs::Phase;
-use pko_pulumi::{Call, Cannot, Ended, Identity, Kind, Options, Running, Summary, Wiring, explain, own_words};
+use pko_pulumi::{Call, Cannot, Ended, Identity, Kind, Operation, Running, Summary, Wiring, explain, own_words};
 
 use super::{
     entry::{Entry, Wish},
-    outputs,
+    locks, outputs,
     record::{End, Failure, ProjectInfo, Reason},
     supervise::{Following, supervise},
 };
@@ -20,38 +22,55 @@ struct Findings {
     summary: Summary,
     permalink: Option<String>,
     output_count: i32,
+    standard_output: String,
+    outputs_json: String,
 }
 
+/// `earlier` runs may have left the stack locked.
 pub(crate) async fn operate(
     entry: &Entry,
     workspace: &Workspace,
-    kind: Kind,
-    stack: &str,
-    options: Options,
+    earlier: &[Arc<Entry>],
+    operation: &Operation,
     remove: bool,
 ) -> End {
     entry.set_phase(Phase::Operating);
-    let operation = workspace.operation(kind, stack.to_owned(), options, entry.page.events());
-    let call = Call::Operate(&operation);
     let mut findings = Findings::default();
-    let running =
-        workspace.cli.start(&call, None, Wiring::Named(entry.page.directory())).or_else(|cannot| match cannot {
-            Cannot::Pipes { .. } => {
-                tracing::warn!(%cannot, run = entry.start.run_id, "the CLI will not outlive this agent");
-                workspace.cli.start(&call, None, Wiring::Pipes)
-            }
-            other => Err(other),
-        });
-    let outcome = match running {
-        Err(cannot) => Err(Failure::new(Reason::Unknown, cannot.to_string())),
-        Ok(running) => {
-            if let Err(error) = entry.page.note_process(running.identity()) {
-                tracing::warn!(%error, run = entry.start.run_id, "the CLI's process could not be noted in the journal");
-            }
-            finish(entry, workspace, call.name(), running, (kind, stack, remove), &mut findings).await
-        }
-    };
+    let mut outcome = attempt(entry, workspace, operation, remove, &mut findings).await;
+    let refused = outcome.as_ref().is_err_and(|failure| failure.reason == Reason::UpdateConflict);
+    let ended = entry.last_words().filter(|_| refused && findings.summary.seen == 0);
+    if let Some(ended) = ended.filter(|ended| locks::are_our_own(ended, earlier)) {
+        outcome = match locks::clear(entry, workspace, &operation.stack).await {
+            Ok(true) => attempt(entry, workspace, operation, remove, &mut findings).await,
+            // Someone may have asked for the end of the run in the meantime.
+            _ => Err(failure(entry, Call::Operate(operation).name(), &findings.summary, &ended)),
+        };
+    }
     end(workspace, outcome, findings)
+}
+
+/// One process of the CLI, from its start.
+async fn attempt(
+    entry: &Entry,
+    workspace: &Workspace,
+    operation: &Operation,
+    remove: bool,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let call = Call::Operate(operation);
+    let named = workspace.cli.start(&call, None, Wiring::Named(entry.page.directory()));
+    let running = named.or_else(|cannot| match cannot {
+        Cannot::Pipes { .. } => {
+            tracing::warn!(%cannot, run = entry.start.run_id, "the CLI will not outlive this agent");
+            workspace.cli.start(&call, None, Wiring::Pipes)
+        }
+        other => Err(other),
+    });
+    let running = running.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
+    if let Err(error) = entry.page.note_process(running.identity()) {
+        tracing::warn!(%error, run = entry.start.run_id, "the CLI's process could not be noted in the journal");
+    }
+    finish(entry, workspace, call.name(), running, (operation.kind, &operation.stack, remove), findings).await
 }
 
 /// Takes up a run whose CLI an agent before this one has started and which is still alive.
@@ -118,6 +137,9 @@ async fn finish(
     let summary = &findings.summary;
     let ended = ended.map_err(|cannot| Failure::new(Reason::Unknown, cannot.to_string()))?;
     findings.permalink = ended.permalink.clone().or_else(|| entry.page.permalink());
+    if kind == Kind::Preview {
+        findings.standard_output = ended.excerpt();
+    }
     entry.keep_last_words(Some(ended.clone()));
     // Nobody learns the exit status of a process that is not a child; its events tell, and of what went wrong after them
     // only its last words.
@@ -137,6 +159,7 @@ async fn finish(
         tracing::warn!(%error, run = entry.start.run_id, "going on without a new access token");
     }
     match kind {
+        Kind::Preview => findings.outputs_json = outputs::to_show(summary),
         Kind::Up => findings.output_count = outputs::settle(entry, workspace, stack, summary).await,
         Kind::Destroy if remove => {
             let call = Call::RemoveStack { stack };
@@ -192,8 +215,11 @@ fn end(workspace: &Workspace, outcome: Result<(), Failure>, findings: Findings) 
         permalink: findings.permalink,
         project,
         pulumi_version: workspace.version_if_known(),
+        progress: (&findings.summary).into(),
         resource_changes: findings.summary.resource_changes,
         output_count: findings.output_count,
+        standard_output: findings.standard_output,
+        outputs_json: findings.outputs_json,
     }
 }
 

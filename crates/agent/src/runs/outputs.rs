@@ -2,20 +2,25 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use pko_pulumi::{Call, Ended, Output, Summary, Wiring, compact, describe, is_secret, outputs_of_cli};
+use pko_pulumi::{Call, Ended, MASK, Output, Summary, Wiring, compact, describe, is_secret, masked, outputs_of_cli};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::entry::Entry;
 use crate::workspace::Workspace;
 
-/// How the CLI shows a secret in `stack output` without `--show-secrets`.
-const MASK: &str = "[secret]";
+/// A status holds no more.
+const MOST_SHOWN: usize = 16 * 1024;
 /// How long the CLI may take for outputs; it decrypts them, which may take a service's help.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn count(summary: &Summary) -> i32 {
     summary.outputs().map_or(0, |outputs| i32::try_from(outputs.len()).unwrap_or(i32::MAX))
+}
+
+/// The outputs that a preview has found, as JSON text without anything secret; nothing, if that is too long for a status.
+pub(crate) fn to_show(summary: &Summary) -> String {
+    summary.outputs().and_then(masked).filter(|json| json.len() <= MOST_SHOWN).unwrap_or_default()
 }
 
 /// After a successful up: how many outputs there are. Those that only the CLI knows are read now, while the stack is as

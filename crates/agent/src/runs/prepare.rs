@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use pko_proto::runs::{Init, Phase, Stack};
 use pko_pulumi::{Call, Class, ConfigStep, Ended, Summary, Wiring, describe, explain, plan_config};
-use serde_json::Value;
 
 use super::{
     config_values,
@@ -12,6 +11,7 @@ use super::{
     known_secrets::settings,
     operate::interrupted,
     record::{Failure, Reason},
+    settings::{SourceSettings, Wanted},
     supervise::supervise,
 };
 use crate::workspace::{NoVersion, Workspace};
@@ -19,7 +19,12 @@ use crate::workspace::{NoVersion, Workspace};
 /// Set to `1` or `true`, the CLI is taken for what it is.
 const SKIP_VERSION_CHECK: &str = "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK";
 
-pub(crate) async fn prepare(entry: &Entry, workspace: &Workspace, init: &Init) -> Result<(), Failure> {
+pub(crate) async fn prepare(
+    entry: &Entry,
+    workspace: &Workspace,
+    sources: &SourceSettings,
+    init: &Init,
+) -> Result<(), Failure> {
     entry.set_phase(Phase::Installing);
     let project = workspace.project().map_err(|e| Failure::new(Reason::InitializationFailed, e.to_string()))?;
     let mut plans = Vec::with_capacity(init.stacks.len());
@@ -37,6 +42,7 @@ pub(crate) async fn prepare(entry: &Entry, workspace: &Workspace, init: &Init) -
     }
     entry.set_phase(Phase::Initializing);
     for (stack, plan) in init.stacks.iter().zip(&plans) {
+        restore(workspace, sources, stack, plan).map_err(|failure| of_stack(stack, failure))?;
         make_ready(entry, workspace, stack, plan).await.map_err(|failure| of_stack(stack, failure))?;
     }
     Ok(())
@@ -92,6 +98,14 @@ async fn check_version(
     Ok(())
 }
 
+fn restore(workspace: &Workspace, sources: &SourceSettings, stack: &Stack, plan: &[ConfigStep]) -> Result<(), Failure> {
+    let wanted = Wanted { stack: &stack.name, config: plan, environments: &stack.environment };
+    sources.restore(workspace.cli.directory(), &wanted, &workspace.secrets).map_err(|error| {
+        let text = format!("restoring the source's settings of the stack: {error}; is the shared volume full?");
+        Failure::new(Reason::InitializationFailed, text)
+    })
+}
+
 async fn make_ready(entry: &Entry, workspace: &Workspace, stack: &Stack, plan: &[ConfigStep]) -> Result<(), Failure> {
     let Stack { name, create, secrets_provider, environment, .. } = stack;
     let select = if *create {
@@ -123,8 +137,7 @@ pub(crate) fn missing_environments(workspace: &Workspace, stack: &str, wanted: &
         return Vec::new();
     }
     let settings = settings(workspace.cli.directory(), stack);
-    let imports = settings.get("environment").map(|e| e.get("imports").unwrap_or(e)).and_then(Value::as_array);
-    let mut known: BTreeSet<&str> = imports.into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut known: BTreeSet<&str> = settings.environments().into_iter().collect();
     wanted.iter().filter(|name| known.insert(name)).cloned().collect()
 }
 

@@ -1,9 +1,9 @@
-//! What the journal says of a run. Neither record holds a secret: no configuration, no outputs.
+//! What the journal says of a run. Neither record holds a secret: no configuration, and of outputs only what is plain.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use pko_pulumi::{Class, Failed};
+use pko_pulumi::{Class, Failed, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Written before the CLI is started.
@@ -43,6 +43,31 @@ pub(crate) struct End {
     pub(crate) resource_changes: BTreeMap<String, i32>,
     #[serde(default)]
     pub(crate) output_count: i32,
+    #[serde(default)]
+    pub(crate) progress: Progress,
+    /// preview: what the CLI printed, in short.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) standard_output: String,
+    /// preview: JSON of the outputs that there would be, secret ones masked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) outputs_json: String,
+}
+
+/// How far an operation is, or was when it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    /// Operations on resources that have begun and that have ended.
+    pub(crate) started: u32,
+    pub(crate) done: u32,
+    /// What was begun last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) current: String,
+}
+
+impl From<&Summary> for Progress {
+    fn from(summary: &Summary) -> Self {
+        Self { started: summary.started, done: summary.done, current: summary.current.clone() }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

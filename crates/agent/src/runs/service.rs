@@ -4,8 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pko_proto::runs::{
     AttachRequest, AttachResponse, CancelMode, CancelRequest, CancelResponse, GetRequest, GetResponse, Heartbeat,
-    ListRequest, ListResponse, OutputChunk, Progress, StartRequest, StartResponse, attach_response::What,
-    runs_server::Runs,
+    ListRequest, ListResponse, OutputChunk, StartRequest, StartResponse, attach_response::What, runs_server::Runs,
 };
 use tokio::{
     sync::mpsc,
@@ -112,17 +111,9 @@ impl Attached {
                 break end;
             }
             if view.seq > self.seq {
-                let news = view.latest.filter(|(at, _)| *at > self.seq);
+                let progress = view.progress(self.seq);
                 self.seq = view.seq;
-                let count = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-                self.send(What::Progress(Progress {
-                    current: String::new(),
-                    started: count(view.started),
-                    done: count(view.done),
-                    phase: view.phase.into(),
-                    diagnostic: news.map(|(_, text)| text).unwrap_or_default(),
-                }))
-                .await?;
+                self.send(What::Progress(progress)).await?;
             }
             tokio::select! {
                 _ = views.changed() => {}

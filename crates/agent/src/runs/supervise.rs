@@ -9,6 +9,9 @@ use super::entry::{Entry, Wish};
 
 /// How often the event log is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long an interrupt waits for the first event. Before it the CLI may hold its lock and not listen yet: it would end on
+/// the spot, and the lock would stay.
+const DEAF: Duration = Duration::from_secs(5);
 /// How long the CLI may wind down when the end is forced.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -51,6 +54,7 @@ pub(crate) async fn supervise(
 ) -> Result<Ended, Cannot> {
     let mut wishes = entry.wishes();
     let mut interrupted = false;
+    let mut asked: Option<Instant> = None;
     let mut kill_at: Option<Instant> = None;
     let mut permalink = None;
     let mut ticks = interval(LOOK);
@@ -58,9 +62,13 @@ pub(crate) async fn supervise(
     loop {
         let wish = *wishes.borrow_and_update();
         if wish > Wish::None && !interrupted {
-            interrupted = true;
-            tracing::info!(run = entry.start.run_id, ?wish, "interrupting the CLI");
-            running.interrupt();
+            let waited = asked.get_or_insert_with(Instant::now).elapsed();
+            let began = following.as_ref().is_none_or(|following| following.summary.seen > 0);
+            if began || waited >= DEAF {
+                interrupted = true;
+                tracing::info!(run = entry.start.run_id, ?wish, "interrupting the CLI");
+                running.interrupt();
+            }
         }
         if wish == Wish::Forced && kill_at.is_none() {
             kill_at = Some(Instant::now() + GRACE);

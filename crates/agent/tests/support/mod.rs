@@ -256,12 +256,15 @@ impl Rig {
 
     /// Locks the stack `dev` as someone else would.
     pub(crate) fn lock_stack(&self, user: &str, host: &str) {
+        self.lock_stack_as(host, 999_999, "2026-11-01T00:00:00Z", user);
+    }
+
+    /// Locks the stack `dev` as this process of a host would have at this time.
+    pub(crate) fn lock_stack_as(&self, host: &str, pid: i32, since: &str, user: &str) {
         let locks = self.path("backend/.pulumi/locks/organization/shop/dev");
         fs::create_dir_all(&locks).unwrap();
-        let lock = serde_json::json!({
-            "pid": 999_999, "username": user, "hostname": host, "timestamp": "2026-11-01T00:00:00Z",
-        });
-        fs::write(locks.join("0b5d1d5e-0000-4000-8000-000000000000.json"), lock.to_string()).unwrap();
+        let lock = serde_json::json!({"pid": pid, "username": user, "hostname": host, "timestamp": since});
+        fs::write(locks.join(format!("0b5d1d5e-0000-4000-8000-{pid:012}.json")), lock.to_string()).unwrap();
     }
 
     /// Everything in the journal, as one text.
