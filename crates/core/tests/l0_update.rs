@@ -301,6 +301,8 @@ fn the_progress_of_a_long_run_is_told_now_and_then() {
         RunAnswer::Known(run)
     };
     let mut update = started();
+    let (_, then) = with_run(world(&update), running(0)).now(4).act();
+    assert_eq!(then, Then::Requeue(Duration::from_secs(7)), "it is looked at even if nothing is heard");
     let mut told = |second: i64, done: i32| {
         let (effects, _) = with_run(world(&update), running(done)).now(second).act();
         if !effects.is_empty() {

@@ -160,13 +160,13 @@ fn follow(facts: &Facts, update: &Update, mut report: Report, run: &UpdateRun) -
         }
         RunAnswer::Known(run) => match &run.state {
             RunState::Running(_) => {
-                report.got_to(run);
+                let look_again = report.got_to(run);
                 let unwanted = update.metadata.deletion_timestamp.is_some() && stack_of(&update.metadata).is_none();
                 if unwanted || cancel_requested(facts, update)? {
                     let cancel = vec![Effect::CancelRun { pod, run_id }];
-                    return Ok(report.progressing(run.start_time, "being canceled", cancel, LOOK_AGAIN));
+                    return Ok(report.progressing(run.start_time, "being canceled", cancel, look_again));
                 }
-                Ok(report.progressing(run.start_time, "", Vec::new(), LOOK_AGAIN))
+                Ok(report.progressing(run.start_time, "", Vec::new(), look_again))
             }
             RunState::Succeeded => Ok(succeeded(update, report, &pod, run)),
             RunState::Failed(failure) => {

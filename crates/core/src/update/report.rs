@@ -69,13 +69,14 @@ impl<'a> Report<'a> {
         self.status.run = Some(run);
     }
 
-    /// Tells how far a run is, now and then: the longer it takes, the rarer.
-    pub(super) fn got_to(&mut self, run: &RunSeen) {
+    /// Tells how far a run is, now and then: the longer it takes, the rarer. Yields when that is to be told again.
+    pub(super) fn got_to(&mut self, run: &RunSeen) -> Duration {
         let age = run.start_time.map(|start| elapsed(start, self.now)).unwrap_or_default();
         let period = (age / 10).clamp(OFTEN, RARELY);
         let told = self.status.progress.as_ref().and_then(|progress| progress.heartbeat.as_ref()).map(|time| time.0);
-        if age < OFTEN || told.is_some_and(|told| elapsed(told, self.now) < period) {
-            return;
+        let due = told.map_or(OFTEN.saturating_sub(age), |told| period.saturating_sub(elapsed(told, self.now)));
+        if !due.is_zero() {
+            return due;
         }
         self.status.progress = Some(UpdateProgress {
             begun: run.progress.begun,
@@ -83,6 +84,7 @@ impl<'a> Report<'a> {
             current: run.progress.current.clone(),
             heartbeat: Some(Time(whole_second(self.now))),
         });
+        period
     }
 
     /// Takes over what a run that ended says about itself.

@@ -5,7 +5,7 @@ use std::{
     collections::HashSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use pko_core::{
@@ -27,9 +27,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const MOST_BREAKS: u32 = 6;
 /// Agents send a sign of life every ten seconds.
 const SILENCE: Duration = Duration::from_mins(1);
-
-/// How often whoever asked looks at what a run that goes on has done.
-const PROGRESS: Duration = Duration::from_secs(10);
 
 /// The tasks, by pod and run.
 pub struct Followers {
@@ -115,7 +112,6 @@ impl Followers {
 
     /// Reads one stream to its end.
     async fn attached(&self, key: &Key, pod: &PodRef, run_id: &str, phase: &mut Option<Phase>) -> Result<End, Status> {
-        let mut woken = Instant::now();
         let message = AttachRequest { run_id: run_id.to_owned(), after_seq: 0, outputs: false };
         let request = self.agents.lines.request(&key.namespace, pod, message).await;
         let request = request.map_err(|failure| Status::unavailable(failure.to_string()))?;
@@ -133,10 +129,8 @@ impl Followers {
                 Some(What::Ended(_)) => return Ok(End::Over),
                 Some(What::Progress(progress)) => {
                     let now = Some(progress.phase());
-                    let further = phase.is_some() && *phase != now;
-                    if further || woken.elapsed() >= PROGRESS {
+                    if phase.is_some() && *phase != now {
                         self.queue.wake(key.clone());
-                        woken = Instant::now();
                     }
                     *phase = now;
                 }
