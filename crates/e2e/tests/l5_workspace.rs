@@ -311,6 +311,8 @@ fn what_keeps_a_pod_from_starting_is_told_and_goes_away_with_its_cause() {
     with(&|spec| {
         let volume = json!({"name": "creds", "secret": {"secretName": "creds"}});
         spec["podTemplate"]["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+        let mounts = &mut spec["podTemplate"]["spec"]["containers"][0]["volumeMounts"];
+        mounts.as_array_mut().unwrap().push(json!({"name": "creds", "mountPath": "/creds"}));
     });
     wait_told(&scene, &["Secret creds does not exist", "create it"]);
     with(&|spec| {

@@ -134,10 +134,11 @@ fn failed(update: &Update) -> bool {
 
 /// The operation was lost with its pod, or never began: that says nothing about the Stack.
 fn lost(update: &Update) -> bool {
-    let conditions = update.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    find(conditions, ConditionType::FAILED).is_some_and(|failed| {
-        [update_reason::ABORTED, update_reason::CANCELED].iter().any(|reason| failed.reason == reason.as_str())
-    })
+    let status = update.status.clone().unwrap_or_default();
+    let why = find(&status.conditions, ConditionType::FAILED).map(|failed| failed.reason.as_str());
+    // One that was cancelled after it had begun has failed: somebody wanted it to.
+    let never_began = status.run.is_none() && why == Some(update_reason::CANCELED.as_str());
+    never_began || why == Some(update_reason::ABORTED.as_str())
 }
 
 /// Those made for a destroy have no owner but their Workspace; that they are of this Stack, their label says.
