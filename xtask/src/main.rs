@@ -15,6 +15,7 @@ mod paths;
 mod progress;
 #[cfg(test)]
 mod rooms;
+mod soak;
 mod test;
 mod tools;
 
@@ -44,6 +45,8 @@ enum Command {
     Crds,
     /// Run the tests of all levels, or of those named (L0 to L5)
     Test(test::Args),
+    /// Run one of the long tests at its full size, and print its table
+    Soak(soak::Args),
     /// Measure speeds, as ratios to the bare CLI
     Bench,
     /// The first process of a cluster's namespaces
@@ -69,6 +72,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Image(args) => image::run(&args)?,
         Command::Crds => crds::run()?,
         Command::Test(args) => return test::run(&args),
+        Command::Soak(args) => return soak::run(&args),
         Command::Bench => return bench::run(),
         Command::ClusterInit(args) => return cluster::init(&args),
     }

@@ -2,3 +2,5 @@
 
 #[cfg(feature = "cluster")]
 pub mod scene;
+#[cfg(feature = "cluster")]
+pub mod soak;

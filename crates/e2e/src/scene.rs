@@ -75,20 +75,27 @@ impl Scene {
                 "PULUMI_CONFIG_PASSPHRASE": {"type": "Secret", "secret": {"name": "passphrase", "key": "text"}},
                 "PKOTEST_CLOUD": {"type": "Literal", "literal": {"value": Volume::cloud_dir()}},
             },
-            "workspaceTemplate": {"spec": {
-                "image": variable("PKO_TEST_WORKSPACE_IMAGE"),
-                "imagePullPolicy": "Never",
-                "podTemplate": {"spec": {
-                    "containers": [{"name": "pulumi", "volumeMounts": [{"name": "state", "mountPath": "/state"}]}],
-                    "volumes": [{"name": "state", "persistentVolumeClaim": {"claimName": Volume::CLAIM}}],
-                }},
-            }},
+            "workspaceTemplate": Self::workspace_template(&json!({}), &json!({})),
         });
-        for (field, value) in more.as_object().into_iter().flatten() {
-            spec[field] = value.clone();
-        }
+        add(&mut spec, more);
         let object = json!({"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"name": name}, "spec": spec});
         self.kubectl().apply(&object.to_string());
+    }
+
+    /// The template of a scene's Workspaces, with more fields of the Workspace's spec and of the pod's.
+    pub fn workspace_template(of_workspace: &Value, of_pod: &Value) -> Value {
+        let mut pod = json!({
+            "containers": [{"name": "pulumi", "volumeMounts": [{"name": "state", "mountPath": "/state"}]}],
+            "volumes": [{"name": "state", "persistentVolumeClaim": {"claimName": Volume::CLAIM}}],
+        });
+        add(&mut pod, of_pod);
+        let mut spec = json!({
+            "image": variable("PKO_TEST_WORKSPACE_IMAGE"),
+            "imagePullPolicy": "Never",
+            "podTemplate": {"spec": pod},
+        });
+        add(&mut spec, of_workspace);
+        json!({"spec": spec})
     }
 
     /// Waits until a Stack is ready by another update than the one named; returns the Stack.
@@ -108,5 +115,12 @@ impl Scene {
     pub fn pulumi(&self, workspace: &str, args: &[&str]) -> String {
         let pod = format!("{workspace}-workspace-0");
         self.kubectl().run(&[&["exec", &pod, "-c", "pulumi", "--", "pulumi"], args].concat())
+    }
+}
+
+/// Puts fields into an object, in the place of those of the same name.
+fn add(object: &mut Value, fields: &Value) {
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        object[name] = value.clone();
     }
 }

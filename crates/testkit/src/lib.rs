@@ -1,6 +1,7 @@
 //! What tests share. A dev-dependency only: nothing here ships.
 #![allow(clippy::print_stderr, reason = "what a failing test saw goes to its output")]
 
+pub mod chance;
 #[cfg(feature = "cloud")]
 pub mod cloud;
 #[cfg(feature = "cluster")]

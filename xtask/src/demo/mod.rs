@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         bail!(obstacle);
     }
     let target = Target::get()?;
-    image::ensure_loaded(&target)?;
+    image::ensure_loaded(&target, false)?;
     let kubectl = Kubectl::new(&target)?;
     if let Err(error) = show(&kubectl, &target) {
         dump::everything(&kubectl);

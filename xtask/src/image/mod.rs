@@ -45,8 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Both images, as tests need them, in the cluster that they run on.
-pub(crate) fn ensure_loaded(target: &Target) -> Result<()> {
-    deliver(&[operator(false)?, workspace()?], target)
+pub(crate) fn ensure_loaded(target: &Target, release: bool) -> Result<()> {
+    deliver(&[operator(release)?, workspace()?], target)
 }
 
 /// The same as long as the operator's image that was built last has the same content.
@@ -56,8 +56,12 @@ pub(crate) fn operator_digest() -> Result<String> {
 }
 
 /// The manager that went into the image for tests; static, so it runs on this machine as well.
-pub(crate) fn manager() -> Result<PathBuf> {
-    Ok(images_dir()?.join("quick/manager"))
+pub(crate) fn manager(release: bool) -> Result<PathBuf> {
+    Ok(images_dir()?.join(profile(release)).join("manager"))
+}
+
+fn profile(release: bool) -> &'static str {
+    if release { "release" } else { "quick" }
 }
 
 /// Loads archives into our cluster, or tells how to load them into another.
@@ -101,7 +105,7 @@ fn load(cluster: &Cluster, archive: &Path) -> Result<()> {
 /// Builds the operator's image; returns its archive.
 fn operator(release: bool) -> Result<PathBuf> {
     tools::packages(&tools::IMAGE_PACKAGES)?;
-    let binaries = binaries(if release { "release" } else { "quick" })?;
+    let binaries = binaries(profile(release))?;
     let root = rootfs::operator(&binaries)?;
     let archive = images_dir()?.join("operator.tar");
     let image = Image {

@@ -27,7 +27,7 @@ pub(crate) fn clear(target: &Target) -> Result<()> {
 }
 
 /// The variables that tests of this level read.
-pub(crate) fn variables(target: &Target, level: Level) -> Result<Vec<(&'static str, String)>> {
+pub(crate) fn variables(target: &Target, level: Level, release: bool) -> Result<Vec<(&'static str, String)>> {
     let digest = if level == Level::L5 { Some(image::operator_digest()?) } else { None };
     let install = paths::root().join("target/test-install.json");
     std::fs::write(&install, install::rendered(digest.as_deref())?.to_string())
@@ -42,7 +42,7 @@ pub(crate) fn variables(target: &Target, level: Level) -> Result<Vec<(&'static s
     ];
     if let Target::Ours { cluster, .. } = target {
         variables.extend([
-            ("PKO_TEST_MANAGER", image::manager()?.display().to_string()),
+            ("PKO_TEST_MANAGER", image::manager(release)?.display().to_string()),
             ("PKO_TEST_VOLUMES", cluster.volumes().display().to_string()),
             ("PKO_TEST_HOST_ADDRESS", cluster.host_address()),
             ("PKO_TEST_NODE_ADDRESS", cluster.node_address()),

@@ -5,7 +5,7 @@ mod checks;
 pub(crate) mod environment;
 mod promised;
 mod report;
-mod targets;
+pub(crate) mod targets;
 
 use std::{
     collections::BTreeSet,
@@ -141,9 +141,9 @@ fn run_level(
         }
         let target = target.as_ref().context("the cluster was just started")?;
         if level == Level::L5 {
-            image::ensure_loaded(target)?;
+            image::ensure_loaded(target, false)?;
         }
-        env = environment::variables(target, level)?;
+        env = environment::variables(target, level, false)?;
         if let Target::Foreign(_) = target {
             let all = chosen.len();
             chosen.retain(|t| !t.features.iter().any(|f| f == OWN_CLUSTER));

@@ -114,6 +114,14 @@ impl LocalOperator {
         self.kills
     }
 
+    /// Its resident memory now, in kB.
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kb = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        kb.unwrap_or_else(|| panic!("the manager has no memory, so it has ended:\n{}", self.log()))
+    }
+
     pub fn wait_ready(&self) {
         wait_for("the manager to be ready", Duration::from_secs(30), || {
             let answer = ask(self.health_port, "/readyz").map_err(|error| error.to_string())?;

@@ -70,6 +70,17 @@ impl Volume {
         Backend::new(self.dir.join(".pulumi"))
     }
 
+    /// What a pod wrote into a file of the volume.
+    pub fn file(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.dir.join(name)).ok()
+    }
+
+    /// Puts a file into the volume, for pods to find.
+    pub fn put(&self, name: &str, text: &str) {
+        let file = self.dir.join(name);
+        fs::write(&file, text).unwrap_or_else(|error| panic!("writing {}: {error}", file.display()));
+    }
+
     /// What the provider did, in order; nothing when it did nothing.
     pub fn ledger(&self) -> Vec<LedgerLine> {
         let text = fs::read_to_string(self.dir.join("cloud/ledger.jsonl")).unwrap_or_default();

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::{
     api::Refused,
-    chance::Chance,
     cloud::{Cloud, Deployed, End, Execution},
 };
+use crate::chance::Chance;
 
 pub(super) const PULUMI_VERSION: &str = "3.259.0";
 /// The configuration key by which the model tells what was deployed.

@@ -11,10 +11,8 @@ use pko_api::Stack;
 use pko_core::seen::Kind;
 use serde_json::Value;
 
-use super::{
-    chance::Chance,
-    things::{KINDS, NAMESPACE, Thing, Version, place},
-};
+use super::things::{KINDS, NAMESPACE, Thing, Version, place};
+use crate::chance::Chance;
 
 /// Put on an object that waits for its dependents to go first.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";

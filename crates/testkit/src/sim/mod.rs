@@ -4,7 +4,6 @@
 mod agent;
 mod api;
 mod caches;
-mod chance;
 mod cloud;
 mod counts;
 mod effects;

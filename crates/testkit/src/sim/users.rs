@@ -19,13 +19,13 @@ use super::{
     agent::SIZE,
     api::Deletion,
     caches::key,
-    chance::Chance,
     cloud::Mood,
     counts::Group,
     kubelet::{self, Harm},
     things::{Thing, Version},
     world::{PLANTED, World},
 };
+use crate::chance::Chance;
 
 /// Of the Secret that Stacks refer to.
 pub(super) const KEY: &str = "token";

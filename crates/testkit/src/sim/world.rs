@@ -17,12 +17,12 @@ use super::{
     agent::Agents,
     api::Api,
     caches::{Caches, key},
-    chance::Chance,
     cloud::Cloud,
     counts::{Counts, Group},
     kubelet::{self, Bodies},
     things::KINDS,
 };
+use crate::chance::Chance;
 
 /// Where artifacts of Programs are served.
 pub(super) const ARTIFACTS: &str = "artifacts:8080";
