@@ -43,6 +43,20 @@ async fn a_run_whose_container_is_gone_is_interrupted() {
 }
 
 #[tokio::test]
+async fn the_stack_is_selected_again_in_a_container_that_was_started_again() {
+    let mut rig = Rig::serving(&program("value: x")).await;
+    rig.init().await;
+    rig.kill_agent();
+    // What a new container does not have any more.
+    std::fs::remove_dir_all(rig.path("home/workspaces")).unwrap();
+    rig.start_agent().await;
+    until("the stack to be selected", async || rig.log().contains("selected the stack again").then_some(())).await;
+    let kept = std::fs::read_dir(rig.path("home/workspaces")).unwrap();
+    let text: String = kept.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    assert!(text.contains("dev\""), "{text}");
+}
+
+#[tokio::test]
 async fn a_run_whose_cli_outlives_its_agent_goes_on_to_its_real_result() {
     let mut rig = Rig::serving(&program("value: x, createSeconds: 3, noise: 20000")).await;
     rig.init().await;

@@ -270,7 +270,7 @@ fn every_customisation_reaches_the_pod() {
     assert_eq!(container("sidecar")["securityContext"], confined, "the namespace would have refused it");
     let tolerations = pod["spec"]["tolerations"].as_array().unwrap();
     assert!(tolerations.iter().any(|toleration| toleration["key"] == "dedicated"));
-    let seen = scene.kubectl().run(&["exec", "mine-workspace-0", "-c", "pulumi", "--", "printenv", "FROM_MAP"]);
+    let seen = scene.kubectl().run(&["exec", "mine-workspace-0", "-c", "pulumi", "--", "sh", "-c", "echo $FROM_MAP"]);
     assert_eq!(seen.trim(), "yes");
     let service = read(scene.kubectl(), "service", "mine-workspace").unwrap();
     assert_eq!((&service["metadata"]["labels"]["team"], &service["spec"]["clusterIP"]), (&json!("a"), &json!("None")));

@@ -23,6 +23,7 @@ use std::{
 use entry::{Entry, Wish};
 use jiff::Timestamp;
 use journal::{Journal, is_usable};
+use pko_pulumi::Call;
 use record::{End, Reason};
 pub(crate) use service::RunsService;
 use settings::SourceSettings;
@@ -86,6 +87,9 @@ impl Registry {
             let workspace = Arc::clone(&workspace);
             tokio::spawn(async move { entry.finish(operate::adopt(&entry, &workspace, process).await) });
         }
+        if let Some(stack) = book.selected() {
+            tokio::spawn(select_again(Arc::clone(&workspace), stack));
+        }
         let settings = SourceSettings::beside(directory);
         Ok(Arc::new(Self { workspace, journal, settings, book: Mutex::new(book) }))
     }
@@ -123,7 +127,7 @@ impl Registry {
         let start = record::Start {
             run_id: run_id.to_owned(),
             operation: work.name().to_owned(),
-            stack: work.stack().map(str::to_owned),
+            stack: work.stack().or(work.selects()).map(str::to_owned),
             remove: matches!(work, Work::Operate { remove: true, .. }),
             message: work.message().to_owned(),
             time: Timestamp::now(),
@@ -161,6 +165,20 @@ impl Registry {
     }
 }
 
+/// Which stack is selected is kept in the container, and a container that was started again does not know. Runs name their
+/// stack; this is for people who look around in the pod.
+async fn select_again(workspace: Arc<Workspace>, stack: String) {
+    if let Err(error) = workspace.log_in().await {
+        tracing::warn!(stack, %error, "the stack could not be selected again");
+        return;
+    }
+    match workspace.cli.run(&Call::SelectStack { stack: &stack }, None).await {
+        Ok(ended) if ended.succeeded() => tracing::info!(stack, "selected the stack again"),
+        Ok(ended) => tracing::warn!(stack, "the stack could not be selected again: {}", ended.stderr.trim()),
+        Err(error) => tracing::warn!(stack, %error, "the stack could not be selected again"),
+    }
+}
+
 async fn carry_out(run: &Entry, registry: &Registry, work: Work) -> End {
     let workspace = &registry.workspace;
     let usual = if matches!(work, Work::Init(_)) { Reason::InitializationFailed } else { Reason::UpdateFailed };
@@ -184,6 +202,16 @@ async fn carry_out(run: &Entry, registry: &Registry, work: Work) -> End {
 }
 
 impl Book {
+    /// The stack that the latest init has selected.
+    fn selected(&self) -> Option<String> {
+        let init = self
+            .runs
+            .iter()
+            .rev()
+            .find(|run| run.start.operation == Work::INIT && run.end().is_some_and(|end| end.failure.is_none()))?;
+        init.start.stack.clone()
+    }
+
     fn active(&self) -> Option<&Arc<Entry>> {
         self.runs.iter().find(|run| run.is_active())
     }

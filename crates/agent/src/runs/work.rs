@@ -79,9 +79,11 @@ impl Work {
         Self::Operate { kind: Kind::Destroy, stack, options, remove: asked.remove.unwrap_or_default() }
     }
 
+    pub(crate) const INIT: &str = "init";
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Init(_) => "init",
+            Self::Init(_) => Self::INIT,
             Self::Operate { kind, .. } => kind.name(),
         }
     }
@@ -91,6 +93,14 @@ impl Work {
         match self {
             Self::Init(_) => "",
             Self::Operate { options, .. } => options.message.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The stack that is selected in the end.
+    pub(crate) fn selects(&self) -> Option<&str> {
+        match self {
+            Self::Init(init) => init.stacks.last().map(|stack| stack.name.as_str()),
+            Self::Operate { .. } => None,
         }
     }
 
