@@ -161,7 +161,7 @@ pub(super) fn something(world: &mut World) -> bool {
 /// In histories that are about it, a user acts at the one moment that leads to an effect.
 pub(super) fn react(world: &mut World, effect: &Effect) {
     match (world.crash_after, effect) {
-        ("cancel run", Effect::StartUpdate { .. }) if world.faults && world.chance.percent(50) => {
+        ("cancel run", Effect::StartUpdate { .. }) if world.faults && world.chance.percent(90) => {
             act(world, Act::CancelUpdate);
         }
         ("delete pod", Effect::Status { status: Status::Workspace(status), .. })
