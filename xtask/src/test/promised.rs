@@ -12,7 +12,13 @@ pub(crate) fn missing(level: Level, printed: &str) -> Result<Vec<String>> {
     let page = paths::root().join("docs/testing.md");
     let text = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
     let ran = report::names(printed);
-    Ok(named(&text).into_iter().filter(|name| level_of(name) == level && !ran.contains(name)).collect())
+    Ok(named(&text).into_iter().filter(|name| level_of(name) == level && !has_run(name, &ran)).collect())
+}
+
+/// Whether a test, or the cases that it consists of, are among those that have passed. One that failed is told anyway.
+fn has_run(name: &str, ran: &BTreeSet<String>) -> bool {
+    let case = format!("{name}::case_");
+    ran.contains(name) || ran.range(case.clone()..).next().is_some_and(|first| first.starts_with(&case))
 }
 
 /// Every `target::test` between backticks.
@@ -33,6 +39,14 @@ fn level_of(name: &str) -> Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_of_several_cases_has_run_when_they_have() {
+        let ran = ["l0_a::one", "l0_a::two::case_1_first", "l0_a::two::case_2", "l0_b::three"];
+        let ran = ran.map(str::to_owned).into();
+        assert!(has_run("l0_a::one", &ran) && has_run("l0_a::two", &ran));
+        assert!(!has_run("l0_a::tw", &ran) && !has_run("l0_a::three", &ran));
+    }
 
     #[test]
     fn names_are_what_is_between_backticks_and_has_a_path() {
