@@ -20,8 +20,9 @@ const INIT: &str = "agent-init";
 /// Copies the agent's programs into a directory, and leaves there the name under which the agent is a container's first
 /// process.
 pub fn copy_agent(to: &Path) -> Result<()> {
-    copy_program(&own_file()?, &to.join("agent"))?;
-    copy_program(&own_file()?.with_file_name(INIT), &to.join(INIT))?;
+    let own = own_file()?;
+    copy_program(&own, &to.join("agent"))?;
+    copy_program(&own.with_file_name(INIT), &to.join(INIT))?;
     link(Path::new("agent"), &to.join("tini"))
 }
 

@@ -30,6 +30,7 @@ pub fn error_info(details: &[u8]) -> Option<PulumiErrorInfo> {
 /// The details of a status that say so.
 pub fn error_details(info: &PulumiErrorInfo) -> Vec<u8> {
     const UNKNOWN: i32 = 2;
+    // The carrier's own text is read by nobody; the long one would double the size of the headers.
     let detail = Any { type_url: TYPE.to_owned(), value: info.encode_to_vec() };
     RpcStatus { code: UNKNOWN, message: info.message.clone(), details: vec![detail] }.encode_to_vec()
 }
@@ -41,6 +42,8 @@ mod tests {
     #[test]
     fn a_detail_is_found_when_it_is_the_first_and_of_its_kind() {
         let info = PulumiErrorInfo { code: 409, reason: "UpdateConflict".to_owned(), message: "busy".to_owned() };
+        let carrier = RpcStatus::decode(error_details(&info).as_slice()).unwrap();
+        assert_eq!(carrier.details[0].type_url, "type.googleapis.com/agent.PulumiErrorInfo");
         assert_eq!(error_info(&error_details(&info)), Some(info));
         let other = Any { type_url: "type.googleapis.com/google.rpc.Help".to_owned(), value: Vec::new() };
         let other = RpcStatus { details: vec![other], ..RpcStatus::default() };

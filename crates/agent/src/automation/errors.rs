@@ -1,26 +1,13 @@
 //! Failures as PKO's operator reads them: a text that names the exit status, and for some kinds a first detail.
 
-use pko_proto::agent::PulumiErrorInfo;
+use pko_proto::{agent::PulumiErrorInfo, error_details};
 use pko_pulumi::{Cannot, Class, Ended};
-use prost::Message as _;
-use prost_types::Any;
 use tonic::{Code, Status, codegen::Bytes};
 
 use crate::login::NoToken;
 
 /// Line breaks take three bytes in a header, which PKO's client may limit to 8 KiB one day.
 const LIMIT: usize = 2 * 1024;
-
-/// The shape of google.rpc.Status, in which details travel.
-#[derive(Clone, PartialEq, prost::Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
 
 /// A failed call in the words of Pulumi's Automation API, the errors first and each part no longer than its end.
 pub(super) fn auto_error(what: &str, ended: &Ended, errors: &str) -> String {
@@ -58,10 +45,7 @@ pub(super) fn known_kind(text: String, class: Class) -> Status {
         },
         _ => return Status::unknown(text),
     };
-    let detail = Any { type_url: "type.googleapis.com/agent.PulumiErrorInfo".to_owned(), value: info.encode_to_vec() };
-    // The text of the detail's carrier is read by nobody and would double the size of the headers.
-    let carrier = RpcStatus { code: Code::Unknown.into(), message: info.message, details: vec![detail] };
-    Status::with_details(Code::Unknown, text, Bytes::from(carrier.encode_to_vec()))
+    Status::with_details(Code::Unknown, text, Bytes::from(error_details(&info)))
 }
 
 fn tail(text: &str) -> &str {
@@ -74,6 +58,8 @@ fn tail(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use pko_proto::error_info;
+
     use super::*;
 
     #[test]
@@ -91,9 +77,7 @@ mod tests {
     #[test]
     fn a_conflict_has_its_detail_first() {
         let status = known_kind("text".to_owned(), Class::Conflict);
-        let carrier = RpcStatus::decode(status.details()).unwrap();
-        assert_eq!(carrier.details[0].type_url, "type.googleapis.com/agent.PulumiErrorInfo");
-        let info = PulumiErrorInfo::decode(carrier.details[0].value.as_slice()).unwrap();
+        let info = error_info(status.details()).unwrap();
         assert_eq!((info.code, info.reason.as_str()), (409, "UpdateConflict"));
         assert!(known_kind("text".to_owned(), Class::Other).details().is_empty());
     }

@@ -134,7 +134,7 @@ fn failed(update: &Update) -> bool {
 
 /// The operation was lost with its pod, or never began: that says nothing about the Stack.
 fn lost(update: &Update) -> bool {
-    let status = update.status.clone().unwrap_or_default();
+    let Some(status) = &update.status else { return false };
     let why = find(&status.conditions, ConditionType::FAILED).map(|failed| failed.reason.as_str());
     // One that was cancelled after it had begun has failed: somebody wanted it to.
     let never_began = status.run.is_none() && why == Some(update_reason::CANCELED.as_str());

@@ -80,6 +80,8 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
         }
         return Ok(report.waiting(&Waiting::new(reason::WORKSPACE_NOT_FOUND), LOOK_AGAIN));
     };
+    // Asked before a pod template is built, since every question begins the decision anew.
+    let others = facts.updates_in(&name)?;
     let pod = if ready(workspace) { facts.live_pod(&names::pod(&name))? } else { None };
     let pod = pod.filter(|pod| pod.initialized && !pod.deleting && pod.running_since.is_some());
     // A pod of another version of the operator is renewed before it is used.
@@ -91,7 +93,7 @@ fn begin(facts: &Facts, update: &Update, mut report: Report) -> Decision<Step> {
         let message = trouble(workspace);
         return Ok(report.waiting(&Waiting { reason: reason::WORKSPACE_NOT_READY, message }, LOOK_AGAIN));
     };
-    if let Some(first) = facts.updates_in(&name)?.iter().find(|other| goes_before(other, update)) {
+    if let Some(first) = others.iter().find(|other| goes_before(other, update)) {
         // One at a time, in the order in which they were asked for.
         let first = first.metadata.name.as_deref().unwrap_or_default();
         let message = format!("waiting for Update {first} to end");
