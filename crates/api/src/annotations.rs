@@ -15,6 +15,9 @@ pub const APPLIED_HASH: &str = "pulumi.com/applied-hash";
 /// On a Workspace that has no owner because its Stack is being destroyed: the UID of that Stack, without which the
 /// Workspace is of no use.
 pub const DESTROYS: &str = "pulumi.com/destroys";
+/// On the template of a Stack's workspace pod: a digest of the Secrets and ConfigMaps that its program sees, since a pod
+/// keeps the values that it was started with.
+pub const REFERENCES_HASH: &str = "pulumi.com/references-hash";
 /// On a workspace pod's template: a digest whose change rolls the pod.
 pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
 /// On a workspace pod's template: a digest of what the user asked for. Another one than it has means that the pod is to

@@ -26,19 +26,41 @@ pub mod stack {
     /// Stalled: the Program has not been packed yet.
     pub const PROGRAM_WITHOUT_ARTIFACT: &str = "Program has no artifact";
 
-    /// Reconciling: the last update failed.
-    pub fn update_failures(failures: i64) -> String {
-        format!("{failures} update failure(s)")
+    /// Reconciling: the last update failed, and is tried again at that time.
+    pub fn update_failures(failures: i64, next: impl Display) -> String {
+        format!("{failures} update failure(s); next attempt at {next}")
     }
 
-    /// Reconciling: the last preview failed.
-    pub fn preview_failed(failures: i64) -> String {
-        format!("preview failed ({failures} attempt(s))")
+    /// Reconciling: the last preview failed, and is tried again at that time.
+    pub fn preview_failed(failures: i64, next: impl Display) -> String {
+        format!("preview failed ({failures} attempt(s)); next attempt at {next}")
     }
 
-    /// Stalled: the last update failed too often.
-    pub fn gave_up(update_type: &str, failures: i64) -> String {
-        format!("{update_type} failed {failures} times; not retrying until the spec or source changes")
+    /// Reconciling: somebody else is updating the stack, and it is tried again at that time.
+    pub fn update_conflict(next: impl Display) -> String {
+        format!("another update of the stack is in progress; next attempt at {next}")
+    }
+
+    /// Stalled: the last update failed too often, and is tried again at that time.
+    pub fn gave_up(update_type: &str, failures: i64, next: impl Display) -> String {
+        format!("{update_type} failed {failures} times; next attempt at {next}, or when the spec or source changes")
+    }
+
+    /// Stalled: resources were changed from outside, and the user wants to know before they are changed back.
+    pub const UNEXPECTED_REFRESH_CHANGES: &str =
+        "the refresh before the update found that resources were changed outside of Pulumi, and \
+         spec.expectNoRefreshChanges is set; look at them, then annotate the Stack with \
+         pulumi.com/reconciliation-request to have it updated";
+
+    /// Stalled: a destroy found nothing to destroy, though an update had succeeded.
+    pub fn nothing_destroyed(pulumi_stack: &str, stack: &str, namespace: &str) -> String {
+        format!(
+            "the destroy of {} found nothing to destroy, although an update of it has succeeded: perhaps its state is \
+             in another backend, or was lost. If all is well, annotate the Stack with \
+             pulumi.com/reconciliation-request to have it destroyed once more and released; to release it without, \
+             kubectl patch stack {stack} -n {namespace} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'",
+            go_quote(pulumi_stack)
+        )
     }
 
     /// Stalled: the Flux source's kind cannot be watched.
@@ -118,6 +140,12 @@ pub mod trigger {
     pub fn sync_request(request: &str) -> String {
         format!("Sync request: {}", go_quote(request))
     }
+
+    /// A refresh before the update has found no changes.
+    pub const REFRESHED: &str = "Refresh found no changes";
+
+    /// A Secret or a ConfigMap that it uses changed.
+    pub const NEW_REFERENCES: &str = "Referenced Secret or ConfigMap changed";
 
     /// Its source changed.
     pub fn new_commit(commit: &str) -> String {

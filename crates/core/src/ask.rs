@@ -1,9 +1,9 @@
 //! What a decision may want to know beyond its own object, and what it may hear.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use pko_api::{ProjectInfo, Update};
+use pko_api::{ProjectInfo, Stack, Update, workspace::GitAuth};
 use serde_json::Value;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One more thing to read. All objects are in the namespace of the object that is decided about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// An object as the watch last showed it, which may be some time ago.
     Cached(Kind, String),
@@ -34,6 +34,18 @@ pub enum Question {
     Reference(ReferenceKind, String),
     /// Whether the server would take a pod of a StatefulSet.
     Admission { stateful_set: String },
+    /// The commit that a branch, a tag or a ref of a repository is at.
+    Revision(Box<Listing>),
+    /// What a Flux source, or an object with the same kind of artifact, has to offer.
+    Source(SourceRef),
+    /// The Stacks that the Stack requires, those that they require, and so on, as the watch last showed them.
+    Requirements,
+    /// The Stacks that require the Stack, as the watch last showed them.
+    Dependents,
+    /// The other Stacks whose `spec.stack` is the same, as the watch last showed them.
+    Namesakes { stack: String },
+    /// Whether the namespace is going away.
+    NamespaceTerminating,
     /// The latest attempt to make a workspace ready among those whose identifiers begin so.
     LatestRun { pod: PodRef, prefix: String },
 }
@@ -53,8 +65,63 @@ pub enum Answer {
     Reference(Option<ReferenceSeen>),
     /// To [`Question::Admission`]: why not, if it would not.
     Admission(Option<String>),
+    /// To [`Question::Revision`].
+    Revision(Result<String, GitTrouble>),
+    /// To [`Question::Source`].
+    Source(SourceSeen),
+    /// To [`Question::Requirements`]: what each of them requires.
+    Requirements(BTreeMap<String, Vec<String>>),
+    /// To [`Question::Dependents`] and [`Question::Namesakes`].
+    Stacks(Vec<Stack>),
+    /// To [`Question::NamespaceTerminating`].
+    Terminating(bool),
     /// To [`Question::Run`] and [`Question::LatestRun`].
     Run(RunAnswer),
+}
+
+/// A look at a repository.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    pub url: String,
+    /// A branch, a tag, or any ref by its full name.
+    pub reference: String,
+    /// With what it is read: names and keys of Secrets.
+    pub auth: Option<GitAuth>,
+    /// How old an answer may be that was had for somebody else, or earlier.
+    pub max_age: Duration,
+}
+
+/// Why a repository does not tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitTrouble {
+    /// The address is none of a repository.
+    Address(String),
+    /// The credentials cannot be used as they are: a Secret or a key is missing, or what it holds makes no sense.
+    Credentials(String),
+    /// There is no such branch, tag or ref.
+    NoRevision(String),
+    /// It cannot be reached, or refuses us.
+    Unavailable(String),
+}
+
+/// An object with a Flux artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRef {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// Such an object, as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceSeen {
+    /// There is none, in the server's words.
+    Missing(String),
+    /// The cluster does not serve such objects, or does not let us read them, in words.
+    Unreadable(String),
+    /// It has no artifact yet, and perhaps says why.
+    Empty { why: String },
+    Artifact { url: String, revision: String, digest: String },
 }
 
 /// A packed Program.

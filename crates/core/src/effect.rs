@@ -23,6 +23,8 @@ pub enum Effect {
     HoldStack { on: Target, finalizers: Vec<String> },
     /// Takes our finalizer off a Stack, if the Stack still is the version that was read: `finalizers` is what remains.
     ReleaseStack { on: Target, finalizers: Vec<String> },
+    /// Asks another Stack, that very one, for a fresh update.
+    RequestUpdate { on: Target, request: String },
     /// Applies a Stack's Workspace. With a UID, only to that one; without, it must not exist or not belong to others.
     ApplyWorkspace { workspace: Box<Workspace>, uid: Option<String> },
     /// Deletes a Stack's Workspace, that very one.
@@ -145,6 +147,7 @@ impl Effect {
             Self::Status { .. } => "write update status",
             Self::HoldStack { .. } => "hold stack",
             Self::ReleaseStack { .. } => "release stack",
+            Self::RequestUpdate { .. } => "request update",
             Self::ApplyWorkspace { .. } => "apply workspace",
             Self::DeleteWorkspace { .. } => "delete workspace",
             Self::CreateUpdate(_) => "create update",

@@ -7,7 +7,7 @@ use pko_api::{Program, Stack, Unreadable, Update, Workspace};
 use serde_json::Value;
 
 use crate::{
-    ask::{Answer, Packed, Question, RunAnswer},
+    ask::{Answer, GitTrouble, Listing, Packed, Question, RunAnswer, SourceRef, SourceSeen},
     references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodRef, PodSeen, StatefulSetSeen},
     settings::Settings,
@@ -158,6 +158,55 @@ impl Facts {
             Answer::Admission(refusal) => refusal.as_deref(),
             _ => None,
         })
+    }
+
+    /// The commit that a branch, a tag or a ref is at.
+    pub fn revision(&self, listing: Listing) -> Decision<Result<&str, &GitTrouble>> {
+        const MUDDLED: &GitTrouble = &GitTrouble::Unavailable(String::new());
+        Ok(match self.answer(Question::Revision(Box::new(listing)))? {
+            Answer::Revision(found) => found.as_deref(),
+            _ => Err(MUDDLED),
+        })
+    }
+
+    /// What a Flux source has to offer.
+    pub fn source(&self, source: SourceRef) -> Decision<&SourceSeen> {
+        const MUDDLED: &SourceSeen = &SourceSeen::Empty { why: String::new() };
+        Ok(match self.answer(Question::Source(source))? {
+            Answer::Source(seen) => seen,
+            _ => MUDDLED,
+        })
+    }
+
+    /// What each Stack requires that the Stack itself requires, directly or not.
+    pub fn requirements(&self) -> Decision<&BTreeMap<String, Vec<String>>> {
+        const NONE: &BTreeMap<String, Vec<String>> = &BTreeMap::new();
+        Ok(match self.answer(Question::Requirements)? {
+            Answer::Requirements(requirements) => requirements,
+            _ => NONE,
+        })
+    }
+
+    /// The Stacks that require the Stack itself.
+    pub fn dependents(&self) -> Decision<&[Stack]> {
+        self.stacks(Question::Dependents)
+    }
+
+    /// The other Stacks whose `spec.stack` is the same.
+    pub fn namesakes(&self, stack: &str) -> Decision<&[Stack]> {
+        self.stacks(Question::Namesakes { stack: stack.to_owned() })
+    }
+
+    fn stacks(&self, question: Question) -> Decision<&[Stack]> {
+        Ok(match self.answer(question)? {
+            Answer::Stacks(stacks) => stacks,
+            _ => &[],
+        })
+    }
+
+    /// Whether the namespace is going away.
+    pub fn namespace_terminating(&self) -> Decision<bool> {
+        Ok(matches!(self.answer(Question::NamespaceTerminating)?, Answer::Terminating(true)))
     }
 
     /// The masked outputs in a Secret.

@@ -284,7 +284,7 @@ fn with_pod_of(workspace: Workspace, pod: PodSeen) -> World {
 }
 
 fn secret(keys: &[&str], changed: i64) -> Answer {
-    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    let keys = keys.iter().map(|key| ((*key).to_owned(), String::new())).collect();
     Answer::Reference(Some(ReferenceSeen { keys, changed: Some(at(changed)) }))
 }
 

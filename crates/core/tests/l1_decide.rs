@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pko_api::{
     ProjectInfo, Stack, Update, Workspace, finalizers,
@@ -11,7 +13,7 @@ use pko_api::{
     workspace::{WorkspaceSpec, WorkspaceStatus},
 };
 use pko_core::{
-    ask::{Answer, Failure, Phase, Question, RunAnswer, RunSeen, RunState},
+    ask::{Answer, Failure, GitTrouble, Phase, Question, RunAnswer, RunSeen, RunState, SourceSeen},
     effect::{Effect, Status},
     references::ReferenceSeen,
     seen::{Kind, Object, PodSeen, StatefulSetSeen},
@@ -158,6 +160,35 @@ fn a_run(dice: &mut Dice) -> RunAnswer {
     }
 }
 
+fn a_revision(dice: &mut Dice) -> Result<String, GitTrouble> {
+    match dice.roll(6) {
+        0 => Err(GitTrouble::Address("none".to_owned())),
+        1 => Err(GitTrouble::Credentials("none".to_owned())),
+        2 => Err(GitTrouble::NoRevision("none".to_owned())),
+        3 => Err(GitTrouble::Unavailable("no".to_owned())),
+        commit => Ok(format!("commit-{commit}")),
+    }
+}
+
+fn a_source(dice: &mut Dice) -> SourceSeen {
+    match dice.roll(5) {
+        0 => SourceSeen::Missing("no".to_owned()),
+        1 => SourceSeen::Unreadable("no".to_owned()),
+        2 => SourceSeen::Empty { why: String::new() },
+        revision => SourceSeen::Artifact {
+            url: "http://flux/a".to_owned(),
+            revision: format!("main@{revision}"),
+            digest: "sha256:a".to_owned(),
+        },
+    }
+}
+
+/// A circle, and a way out of it.
+fn some_requirements() -> BTreeMap<String, Vec<String>> {
+    let required = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    [(NAME.to_owned(), required(&["other"])), ("other".to_owned(), required(&[NAME, "third"]))].into()
+}
+
 /// What each question hears is the same however often it is asked, as in a world that stands still.
 fn answer(dice: &mut Dice, question: &Question) -> Answer {
     let there = dice.roll(4) != 0;
@@ -178,6 +209,13 @@ fn answer(dice: &mut Dice, question: &Question) -> Answer {
         Question::Reference(..) => Answer::Reference(
             there.then(|| ReferenceSeen { changed: dice.flip().then(|| at(-10)), ..ReferenceSeen::default() }),
         ),
+        Question::Revision(_) => Answer::Revision(a_revision(dice)),
+        Question::Source(_) => Answer::Source(a_source(dice)),
+        Question::Requirements => Answer::Requirements(there.then(some_requirements).unwrap_or_default()),
+        Question::Dependents | Question::Namesakes { .. } => {
+            Answer::Stacks(there.then(|| a_stack(dice)).into_iter().collect())
+        }
+        Question::NamespaceTerminating => Answer::Terminating(there),
         Question::Admission { .. } => Answer::Admission(there.then(|| "no room".to_owned())),
         Question::Outputs { .. } => Answer::Outputs(there.then(Default::default)),
         Question::Artifact => Answer::Artifact(Err("cannot".to_owned())),

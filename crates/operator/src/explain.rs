@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 use pko_core::{
-    ask::{Answer, Question, RunAnswer, RunState},
+    ask::{Answer, GitTrouble, Question, RunAnswer, RunState, SourceSeen},
     driver::{self, Shell, Stopped},
     effect::Effect,
     facts::Facts,
@@ -118,6 +118,12 @@ fn wording(question: &Question) -> String {
         Question::UpdatesIn { workspace } => format!("Updates in Workspace {workspace}"),
         Question::Reference(kind, name) => format!("{} {name}", kind.as_str()),
         Question::Admission { stateful_set } => format!("whether the cluster takes a pod of {stateful_set}"),
+        Question::Revision(listing) => format!("the commit of {}", listing.reference),
+        Question::Source(source) => format!("{} {}", source.kind, source.name),
+        Question::Requirements => "what the prerequisites require".to_owned(),
+        Question::Dependents => "Stacks that require it".to_owned(),
+        Question::Namesakes { stack } => format!("other Stacks of {stack}"),
+        Question::NamespaceTerminating => "whether the namespace is going away".to_owned(),
         Question::UpdatesOf { stack } => format!("Updates of Stack {stack}"),
         Question::RunsIn { workspace } => format!("unfinished runs in Workspace {workspace}"),
         Question::Outputs { secret } => format!("outputs in Secret {secret}"),
@@ -140,6 +146,22 @@ fn heard(answer: &Answer) -> String {
             Some(changed) => format!("{} keys, last written {changed}", found.keys.len()),
             None => format!("{} keys", found.keys.len()),
         },
+        Answer::Revision(Ok(commit)) => commit.clone(),
+        Answer::Revision(Err(
+            GitTrouble::Address(why)
+            | GitTrouble::Credentials(why)
+            | GitTrouble::NoRevision(why)
+            | GitTrouble::Unavailable(why),
+        )) => format!("it cannot be told: {why}"),
+        Answer::Source(SourceSeen::Artifact { revision, .. }) => format!("an artifact of {revision}"),
+        Answer::Source(SourceSeen::Empty { why }) => format!("no artifact {why}"),
+        Answer::Source(SourceSeen::Missing(why) | SourceSeen::Unreadable(why)) => why.clone(),
+        Answer::Requirements(all) => format!("{} Stacks", all.len()),
+        Answer::Stacks(all) => {
+            let names: Vec<_> = all.iter().filter_map(|stack| stack.metadata.name.as_deref()).collect();
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        }
+        Answer::Terminating(going) => if *going { "it is" } else { "it is not" }.to_owned(),
         Answer::Admission(None) => "nothing speaks against it".to_owned(),
         Answer::Admission(Some(why)) => format!("no: {why}"),
         Answer::Run(RunAnswer::Silent { why }) => format!("no answer: {why}"),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pko_api::Update;
+use pko_api::{Stack, Update};
 use pko_core::{
     references::ReferenceKind,
     seen::{Key, Kind, Object, ended, held, running},
@@ -26,6 +26,12 @@ pub enum Link {
     RunsProgram(String),
     /// Needs that Secret or ConfigMap.
     Uses(ReferenceKind, String),
+    /// Takes its program from that Flux source, or another object with such an artifact.
+    From { group: String, kind: String, name: String },
+    /// Waits for that Stack.
+    Requires(String),
+    /// Is a Stack of the Pulumi stack of that name.
+    Deploys(String),
 }
 
 /// The store.
@@ -113,6 +119,49 @@ impl Store {
     pub fn users_of(&self, namespace: &str, kind: ReferenceKind, name: &str) -> Vec<Key> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         seen.linked(namespace, Link::Uses(kind, name.to_owned())).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Those that take their program from that object.
+    pub fn users_of_source(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Vec<Key> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let link = Link::From { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
+        seen.linked(namespace, link).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The Stacks that require a Stack.
+    pub fn dependents(&self, namespace: &str, stack: &str) -> Vec<Stack> {
+        self.stacks(namespace, Link::Requires(stack.to_owned()))
+    }
+
+    /// The Stacks of a Pulumi stack, but for one.
+    pub fn namesakes(&self, namespace: &str, pulumi_stack: &str, but: &str) -> Vec<Stack> {
+        let mut found = self.stacks(namespace, Link::Deploys(pulumi_stack.to_owned()));
+        found.retain(|stack| stack.metadata.name.as_deref() != Some(but));
+        found
+    }
+
+    /// What each Stack requires that a Stack requires, directly or not.
+    pub fn requirements(&self, namespace: &str, stack: &str) -> BTreeMap<String, Vec<String>> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found = BTreeMap::new();
+        let mut open = vec![stack.to_owned()];
+        while let Some(name) = open.pop() {
+            let key = Key { kind: Kind::Stack, namespace: namespace.to_owned(), name };
+            if found.contains_key(&key.name) {
+                continue;
+            }
+            let stack = seen.objects.get(&key).and_then(|entry| entry.object.stack());
+            let required: Vec<String> =
+                stack.iter().flat_map(|stack| &stack.spec.prerequisites).map(|other| other.name.clone()).collect();
+            open.extend(required.iter().cloned());
+            found.insert(key.name, required);
+        }
+        found
+    }
+
+    fn stacks(&self, namespace: &str, link: Link) -> Vec<Stack> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        seen.linked(namespace, link).filter_map(|(_, object)| object.stack().cloned()).collect()
     }
 
     /// The Updates of a Workspace that have not ended.

@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{annotations, labels, names};
+use pko_api::{
+    Stack, annotations,
+    conditions::{ConditionType, is_true},
+    labels, names,
+};
 use pko_core::{
     references,
     seen::{self, Key, Kind, Object, stack_of},
@@ -23,7 +27,10 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
     };
     match key.kind {
         // What it made may have to go with it.
-        Kind::Stack if now.is_none() => keys.extend(linked(Link::OfStack(key.name.clone()), |_| true)),
+        Kind::Stack if now.is_none() => {
+            keys.extend(linked(Link::OfStack(key.name.clone()), |_| true));
+            keys.extend(linked(Link::Requires(key.name.clone()), |_| true));
+        }
         Kind::Stack if now.is_some_and(asks_for_an_end) => {
             keys.extend(linked(Link::OfStack(key.name.clone()), unfinished));
         }
@@ -35,8 +42,18 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
         }
         Kind::Stack | Kind::Update | Kind::StatefulSet | Kind::Pod => {}
     }
+    if now.is_some_and(ready) {
+        keys.extend(linked(Link::Requires(key.name.clone()), |_| true));
+    }
     for link in links {
         match (key.kind, link) {
+            // Those of which it is the dependent may go now, and those of the same Pulumi stack may begin.
+            (Kind::Stack, Link::Requires(other)) if now.is_none() => {
+                keys.insert(named(Kind::Stack, other));
+            }
+            (Kind::Stack, Link::Deploys(_)) if !now.is_some_and(updates) => {
+                keys.extend(linked(link.clone(), waits));
+            }
             (Kind::Workspace | Kind::Update, Link::OfStack(stack)) => {
                 keys.insert(named(Kind::Stack, stack));
             }
@@ -68,6 +85,23 @@ fn asks_for_an_end(object: &Object) -> bool {
     object.stack().is_some_and(|stack| seen::annotation(&stack.metadata, annotations::CANCEL_REQUEST).is_some())
 }
 
+/// Whether a Stack is ready.
+fn ready(object: &Object) -> bool {
+    let status = object.stack().and_then(|stack| stack.status.as_ref());
+    status.is_some_and(|status| is_true(&status.conditions, ConditionType::READY))
+}
+
+/// Whether a Stack has an update planned or running.
+fn updates(object: &Object) -> bool {
+    let status = object.stack().and_then(|stack| stack.status.as_ref());
+    status.is_some_and(|status| status.current_update.is_some())
+}
+
+/// Whether a Stack may be waiting for another.
+fn waits(object: &Object) -> bool {
+    !ready(object) && !updates(object)
+}
+
 fn unfinished(object: &Object) -> bool {
     object.update().is_some_and(|update| !seen::ended(update))
 }
@@ -79,9 +113,7 @@ fn running(object: &Object) -> bool {
 /// To whom an object of ours belongs.
 pub(crate) fn links(object: &Object) -> Vec<Link> {
     match object {
-        Object::Stack(stack) => {
-            stack.spec.program_ref.iter().map(|program| Link::RunsProgram(program.name.clone())).collect()
-        }
+        Object::Stack(stack) => of_spec(stack),
         Object::Workspace(workspace) => {
             let used = references::of(&workspace.spec).into_iter().map(|used| Link::Uses(used.kind, used.name));
             of_stack(&workspace.metadata).into_iter().chain(used).collect()
@@ -92,6 +124,22 @@ pub(crate) fn links(object: &Object) -> Vec<Link> {
         }
         Object::Program(_) | Object::StatefulSet(_) | Object::Pod(_) | Object::Unreadable(_) => Vec::new(),
     }
+}
+
+/// What a Stack looks at.
+fn of_spec(stack: &Stack) -> Vec<Link> {
+    let spec = &stack.spec;
+    let program = spec.program_ref.iter().map(|program| Link::RunsProgram(program.name.clone()));
+    let source = spec.flux_source.iter().map(|source| {
+        let reference = &source.source_ref;
+        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+        Link::From { group: group.to_owned(), kind: reference.kind.clone(), name: reference.name.clone() }
+    });
+    let required = spec.prerequisites.iter().map(|other| Link::Requires(other.name.clone()));
+    let used = pko_core::stack::references(stack).into_iter().map(|used| Link::Uses(used.kind, used.name));
+    let mut links: Vec<Link> = program.chain(source).chain(required).chain(used).collect();
+    links.push(Link::Deploys(spec.stack.clone()));
+    links
 }
 
 /// The Stack that an object was made for.

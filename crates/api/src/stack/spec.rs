@@ -141,7 +141,8 @@ pub struct StackSpec {
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "Not::not")]
     pub refresh: bool,
 
-    /// Accepted for compatibility and without effect.
+    /// With refresh: before each update, refreshes on its own, and goes no further if that finds that resources were
+    /// changed outside of Pulumi, until asked to.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "Not::not")]
     pub expect_no_refresh_changes: bool,
 
@@ -154,7 +155,8 @@ pub struct StackSpec {
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "Not::not")]
     pub run_program: bool,
 
-    /// Deprecated: accepted for compatibility and without effect, since updates are retried anyway.
+    /// When somebody else is updating the Pulumi stack, tries again every 10 to 60 seconds and does not count that
+    /// as a failure. Otherwise such an update is retried like any that failed.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "Not::not")]
     pub retry_on_update_conflict: bool,
 

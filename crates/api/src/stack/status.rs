@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ProjectInfo, lenient};
+use crate::{ProjectInfo, lenient, update::PreviewResult};
 
 /// Values of [`LastUpdate::state`].
 pub mod update_state {
@@ -36,6 +36,9 @@ pub struct StackStatus {
     /// Value of the annotation `pulumi.com/reconciliation-request` that this status is about.
     #[serde(default, deserialize_with = "lenient::null_default")]
     pub observed_reconcile_request: String,
+    /// Value of the annotation `reconcile.fluxcd.io/requestedAt` for which an update was last made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
     /// `Ready`, and while it is not ready one of `Reconciling` and `Stalled`.
     #[serde(default, deserialize_with = "lenient::conditions", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
@@ -88,6 +91,18 @@ pub struct LastUpdate {
     /// Why the update failed.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// Why the update failed, in one word: the reason of the Update's condition `Failed`.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// How many resources were created, updated, deleted, replaced or left as they are; of a preview, would be.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_changes: BTreeMap<String, i32>,
+    /// What a preview has shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<PreviewResult>,
+    /// A digest of the Secrets and ConfigMaps that the update used.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
+    pub references_hash: String,
     /// Source revision that the update used.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
     pub last_attempted_commit: String,
@@ -118,6 +133,9 @@ pub struct CurrentUpdate {
     /// Name of the Update object.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// A digest of the Secrets and ConfigMaps that the update uses.
+    #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
+    pub references_hash: String,
     /// Source revision that the update uses.
     #[serde(default, deserialize_with = "lenient::null_default", skip_serializing_if = "String::is_empty")]
     pub commit: String,

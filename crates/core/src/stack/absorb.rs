@@ -13,7 +13,7 @@ use pko_api::{
     update::update_type,
 };
 
-use super::draft::Draft;
+use super::{draft::Draft, retry, synced::expects_no_refresh_changes};
 use crate::{
     effect::{Effect, Target},
     facts::Facts,
@@ -78,9 +78,14 @@ pub(super) fn leftovers(facts: &Facts, draft: &mut Draft) -> Decision<()> {
 fn failure(draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate {
     let status = update.status.clone().unwrap_or_default();
     let previous = draft.status.last_update.as_ref();
-    let same = previous
-        .filter(|last| last.generation == current.generation && last.reconcile_request == current.reconcile_request);
-    let step = i64::from(!lost(update));
+    // What was asked for or changed since is another matter, and begins anew.
+    let same = previous.filter(|last| {
+        last.generation == current.generation
+            && last.reconcile_request == current.reconcile_request
+            && last.last_attempted_commit == current.commit
+    });
+    let why = find(&status.conditions, ConditionType::FAILED).map(|failed| failed.reason.clone()).unwrap_or_default();
+    let step = i64::from(!lost(update) && !retry::uncounted(draft.stack, &why));
     if status.project_info.is_some() {
         // What a failed update has made may have to be destroyed without its source, too.
         draft.status.project_info = status.project_info;
@@ -89,6 +94,7 @@ fn failure(draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> LastU
     LastUpdate {
         state: update_state::FAILED.to_owned(),
         message: status.message,
+        reason: why,
         last_successful_commit: previous.map(|last| last.last_successful_commit.clone()).unwrap_or_default(),
         permalink: status.permalink,
         failures: same.map_or(0, |last| last.failures + step),
@@ -98,6 +104,18 @@ fn failure(draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> LastU
 
 fn success(facts: &Facts, draft: &mut Draft, current: &CurrentUpdate, update: &Update) -> Decision<LastUpdate> {
     let status = update.status.clone().unwrap_or_default();
+    if destroyed_nothing(draft, update) {
+        let namespace = draft.stack.metadata.namespace.as_deref().unwrap_or_default();
+        let message = message::nothing_destroyed(&draft.stack.spec.stack, draft.name(), namespace);
+        draft.events.push(events::stack::update_failure(&message));
+        return Ok(LastUpdate {
+            state: update_state::FAILED.to_owned(),
+            message,
+            reason: retry::NOTHING_DESTROYED.to_owned(),
+            permalink: status.permalink,
+            ..result(draft, current, update)
+        });
+    }
     if !status.outputs.is_empty() {
         draft.status.outputs = Some(facts.outputs(&status.outputs)?.cloned().unwrap_or_default());
     } else if update.spec.update_type.as_deref() == Some(update_type::UP) {
@@ -107,9 +125,16 @@ fn success(facts: &Facts, draft: &mut Draft, current: &CurrentUpdate, update: &U
         draft.status.project_info = status.project_info;
     }
     draft.events.push(events::stack::updated());
+    let of_type = update.spec.update_type.as_deref();
+    let before = draft.status.last_update.as_ref().map(|last| last.last_successful_commit.clone());
     Ok(LastUpdate {
         state: update_state::SUCCEEDED.to_owned(),
-        last_successful_commit: current.commit.clone(),
+        // A refresh that comes before an update deploys nothing.
+        last_successful_commit: if of_type == Some(update_type::REFRESH) && expects_no_refresh_changes(draft.stack) {
+            before.unwrap_or_default()
+        } else {
+            current.commit.clone()
+        },
         permalink: status.permalink,
         ..result(draft, current, update)
     })
@@ -117,15 +142,31 @@ fn success(facts: &Facts, draft: &mut Draft, current: &CurrentUpdate, update: &U
 
 /// What both have in common.
 fn result(draft: &Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate {
+    let status = update.status.as_ref();
     LastUpdate {
         generation: current.generation,
         reconcile_request: current.reconcile_request.clone(),
         name: current.name.clone(),
         update_type: update.spec.update_type.clone().unwrap_or_default(),
         last_attempted_commit: current.commit.clone(),
+        references_hash: current.references_hash.clone(),
+        resource_changes: status.map(|status| status.resource_changes.clone()).unwrap_or_default(),
+        preview: status.and_then(|status| status.preview.clone()),
         last_resync_time: Some(Time(whole_second(draft.now))),
         ..LastUpdate::default()
     }
+}
+
+/// After an update that succeeded there is at least the stack itself to destroy. Where there is nothing, the state that
+/// was destroyed is not the one that the update made. Who asks for it once more after that wants it so.
+fn destroyed_nothing(draft: &Draft, update: &Update) -> bool {
+    let deployed = draft.status.last_update.as_ref().is_some_and(|last| {
+        last.update_type == update_type::UP && last.state == update_state::SUCCEEDED
+    });
+    let deleted = update.status.as_ref().is_some_and(|status| {
+        status.resource_changes.iter().any(|(what, count)| what.starts_with("delete") && *count > 0)
+    });
+    update.spec.update_type.as_deref() == Some(update_type::DESTROY) && deployed && !deleted
 }
 
 fn failed(update: &Update) -> bool {

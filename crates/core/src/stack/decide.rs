@@ -2,7 +2,12 @@
 
 use pko_api::finalizers;
 
-use super::{absorb, draft::Draft, finalize, plan, ready, source, start, synced, synced::Synced};
+use super::{
+    absorb,
+    draft::Draft,
+    finalize, namesakes, ready, references, requirements, source, start, synced,
+    synced::{Present, Synced},
+};
 use crate::{
     effect::Effect,
     facts::Facts,
@@ -21,18 +26,32 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     if !draft.held() {
         return Ok(hold(&draft));
     }
-    absorb::finished_update(facts, &mut draft)?;
-    absorb::leftovers(facts, &mut draft)?;
-    finalize::without_destroy(facts, &mut draft)?;
-    let source = source::resolve(facts, &mut draft)?;
-    let planned = plan::workspace(stack, &source.from).map_err(|invalid| draft.spec_invalid(&invalid.message))?;
-    match synced::synced(stack, &draft.status, &source.commit, facts.now) {
-        Synced::Yes if draft.status.current_update.is_none() => return ready::settle(facts, &mut draft, &planned),
+    let step = go_on(facts, &mut draft);
+    if draft.cannot_go_on && finalize::nothing_to_destroy(&draft) {
+        // Whatever it is that cannot be, nothing of the Stack would be left behind.
+        return finalize::release(facts, &mut Draft::new(stack, facts));
+    }
+    step
+}
+
+fn go_on(facts: &Facts, draft: &mut Draft) -> Decision<Step> {
+    absorb::finished_update(facts, draft)?;
+    absorb::leftovers(facts, draft)?;
+    finalize::without_destroy(facts, draft)?;
+    let source = source::resolve(facts, draft)?;
+    let (source, planned) = start::plan(facts, draft, source)?;
+    let present = Present { commit: &source.commit, references: draft.references.as_deref(), now: facts.now };
+    match synced::synced(draft.stack, &draft.status, present) {
+        Synced::Yes if draft.status.current_update.is_none() => return ready::settle(facts, draft, &planned),
         Synced::Yes => {}
         Synced::No { trigger } => draft.trigger = trigger,
     }
-    let workspace = start::ready_workspace(facts, &mut draft, &planned)?;
-    start::update(&mut draft, workspace, source.commit)
+    finalize::after_dependents(facts, draft)?;
+    requirements::met(facts, draft)?;
+    references::all_there(facts, draft, &planned)?;
+    let workspace = start::ready_workspace(facts, draft, &planned)?;
+    namesakes::idle(facts, draft)?;
+    start::update(draft, workspace, source.commit)
 }
 
 /// Before anything else a Stack gets our finalizer, and a Stack that goes without it is none of our business.

@@ -32,6 +32,10 @@ pub(super) struct Draft<'a> {
     pub(super) events: Vec<Event>,
     /// Why an update is needed.
     pub(super) trigger: String,
+    /// A digest of the Secrets and ConfigMaps that an update would use.
+    pub(super) references: Option<String>,
+    /// Nothing more will happen until something changes from outside.
+    pub(super) cannot_go_on: bool,
     refused: Option<&'a str>,
 }
 
@@ -47,6 +51,8 @@ impl<'a> Draft<'a> {
             release: Vec::new(),
             events: Vec::new(),
             trigger: String::new(),
+            references: None,
+            cannot_go_on: false,
             refused: facts.refused.as_deref(),
         }
     }
@@ -112,17 +118,29 @@ impl<'a> Draft<'a> {
 
     /// Cannot go on, and says why.
     pub(super) fn stalled(&mut self, reason: Reason, message: impl Into<String>, then: Then) -> Step {
+        self.cannot_go_on = true;
         self.settle(&Outcome::Stalled { reason, message: message.into() }, Vec::new(), then)
     }
 
-    /// The spec has to be changed. Said in an event only when the condition does not say it yet.
+    /// The spec has to be changed.
     pub(super) fn spec_invalid(&mut self, message: &str) -> Step {
+        self.invalid(message, Then::AwaitChange)
+    }
+
+    /// The spec, or something that it refers to, has to be changed.
+    pub(super) fn spec_invalid_for_now(&mut self, message: &str, look_again: Duration) -> Step {
+        self.invalid(message, Then::Requeue(look_again))
+    }
+
+    /// Said in an event only when the condition does not say it yet.
+    fn invalid(&mut self, message: &str, then: Then) -> Step {
+        self.cannot_go_on = true;
         let before = self.status.conditions.clone();
         let outcome = Outcome::Stalled { reason: reason::SPEC_INVALID, message: message.to_owned() };
         if stack_conditions(&before, &outcome, self.now) != before {
             self.events.push(events::stack::config_invalid(message));
         }
-        self.settle(&outcome, Vec::new(), Then::AwaitChange)
+        self.settle(&outcome, Vec::new(), then)
     }
 }
 

@@ -4,11 +4,17 @@ mod absorb;
 mod decide;
 mod draft;
 mod finalize;
+mod namesakes;
 pub mod plan;
 mod ready;
+mod references;
+mod requirements;
+mod retry;
 mod source;
 mod start;
 mod synced;
 
 pub use decide::decide;
-pub use synced::{Synced, cooldown, synced};
+pub use references::references;
+pub use retry::cooldown;
+pub use synced::{Present, Synced, synced};

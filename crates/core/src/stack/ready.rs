@@ -4,22 +4,20 @@ use std::time::Duration;
 
 use pko_api::{
     Workspace, events,
-    messages::stack as message,
-    reasons::stack as reason,
     stack::{LastUpdate, reclaim_policy, update_state},
-    update::update_type,
 };
 
 use super::{
     draft::Draft,
-    finalize,
-    synced::{MOST_FAILURES, cooldown, resync_frequency, since},
+    finalize, retry, source,
+    synced::{resync_frequency, since},
 };
 use crate::{
     effect::{Effect, Target},
     facts::Facts,
     outcome::Outcome,
     step::{Decision, Step, Then},
+    time::elapsed,
 };
 
 /// The shortest wait; a clock that is behind must not turn into a busy loop.
@@ -34,36 +32,30 @@ pub(super) fn settle(facts: &Facts, draft: &mut Draft, planned: &Workspace) -> D
     }
     let then = look_again(draft, &last);
     let reclaim = if succeeded { reclaim_workspace(facts, draft, planned)? } else { None };
-    Ok(draft.settle(&outcome(&last), reclaim.into_iter().collect(), then))
+    Ok(draft.settle(&outcome(draft, &last), reclaim.into_iter().collect(), then))
 }
 
-fn outcome(last: &LastUpdate) -> Outcome {
-    if last.state == update_state::SUCCEEDED {
-        Outcome::Ready
-    } else if last.failures >= MOST_FAILURES {
-        Outcome::Stalled { reason: reason::UPDATE_FAILED, message: message::gave_up(&last.update_type, last.failures) }
-    } else if last.update_type == update_type::PREVIEW {
-        Outcome::Reconciling { reason: reason::PREVIEW_FAILED, message: message::preview_failed(last.failures) }
-    } else {
-        Outcome::Reconciling {
-            reason: reason::RETRYING_AFTER_FAILURE,
-            message: message::update_failures(last.failures),
-        }
-    }
+fn outcome(draft: &Draft, last: &LastUpdate) -> Outcome {
+    if last.state == update_state::SUCCEEDED { Outcome::Ready } else { retry::after(draft.stack, last).outcome }
 }
 
+/// When the next update is due, or the branch is looked at again, whichever is earlier.
 fn look_again(draft: &Draft, last: &LastUpdate) -> Then {
-    let period = if last.state != update_state::SUCCEEDED {
-        if last.failures >= MOST_FAILURES {
-            return Then::AwaitChange;
-        }
-        cooldown(draft.stack, last.failures)
+    let frequency = resync_frequency(draft.stack);
+    let due = if last.state != update_state::SUCCEEDED {
+        let next = retry::after(draft.stack, last).next;
+        next.map(|next| elapsed(draft.now, next).max(SHORTEST))
     } else if draft.stack.spec.continue_resync_on_commit_match {
-        resync_frequency(draft.stack)
+        Some(frequency.saturating_sub(since(last, draft.now)).max(SHORTEST))
     } else {
-        return Then::AwaitChange;
+        None
     };
-    Then::Requeue(period.saturating_sub(since(last, draft.now)).max(SHORTEST))
+    let poll = (source::follows_a_branch(draft.stack) && !draft.deleting()).then_some(frequency);
+    match (due, poll) {
+        (Some(due), Some(poll)) => Then::Requeue(due.min(poll)),
+        (Some(wait), None) | (None, Some(wait)) => Then::Requeue(wait),
+        (None, None) => Then::AwaitChange,
+    }
 }
 
 /// Deletes the Workspace of a Stack that does not keep it.

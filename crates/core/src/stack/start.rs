@@ -9,13 +9,19 @@ use pko_api::{
     messages::{stack as message, workspace as workspace_message},
     names,
     reasons::{stack as reason, workspace as workspace_reason},
-    stack::CurrentUpdate,
+    stack::{CurrentUpdate, update_state},
     update::update_type,
     workspace::WorkspaceStatus,
 };
 use serde_json::Value;
 
-use super::{draft::Draft, finalize, plan};
+use super::{
+    draft::Draft,
+    plan::{self, Source},
+    references,
+    source::Resolved,
+    synced::expects_no_refresh_changes,
+};
 use crate::{
     conditions::joined,
     covers::covers,
@@ -28,8 +34,47 @@ use crate::{
 
 /// A Workspace that becomes ready, or stalls, wakes its Stack; this is for a watch that missed it.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// A namespace that goes away stays so; this is for its last moments.
+const TERMINATING: Duration = Duration::from_secs(30);
 /// A Workspace that has to go first goes soon.
 const IN_THE_WAY: Duration = Duration::from_secs(5);
+
+/// The Workspace that the Stack is to have, and the source that is in it.
+pub(super) fn plan(facts: &Facts, draft: &mut Draft, source: Resolved) -> Decision<(Resolved, Workspace)> {
+    let planned = at(facts, draft, &source.from)?;
+    if let Source::Git(git) = &source.from
+        && let Some(found) = facts.cached_workspace(planned.metadata.name.as_deref().unwrap_or_default())?
+        && let Some(earlier) = found.spec.git.as_ref().and_then(|git| git.git_ref.clone())
+        && earlier != source.commit
+        && on_its_way(found)
+    {
+        // A branch that moves faster than a pod starts must not keep it from ever being ready.
+        let mut git = git.clone();
+        git.git_ref = Some(earlier.clone());
+        let steady = Resolved { from: Source::Git(git), commit: earlier };
+        let other = at(facts, draft, &steady.from)?;
+        if as_planned(found, &other) {
+            return Ok((steady, other));
+        }
+    }
+    Ok((source, planned))
+}
+
+fn at(facts: &Facts, draft: &mut Draft, source: &Source) -> Decision<Workspace> {
+    let planned = plan::workspace(draft.stack, source).map_err(|invalid| draft.spec_invalid(&invalid.message))?;
+    draft.references = references::hash(facts, &planned)?;
+    Ok(plan::with_references(planned, draft.references.as_deref()))
+}
+
+/// Whether a Workspace is becoming ready.
+fn on_its_way(workspace: &Workspace) -> bool {
+    let status = workspace.status.clone().unwrap_or_default();
+    let said = |kind| is_true(&status.conditions, kind);
+    workspace.metadata.deletion_timestamp.is_none()
+        && !said(ConditionType::STALLED)
+        && !(said(ConditionType::READY)
+            && status.observed_generation == workspace.metadata.generation.unwrap_or_default())
+}
 
 /// The Stack's Workspace once it is as planned and ready; until then, applies it and waits.
 pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: &Workspace) -> Decision<&'f Workspace> {
@@ -42,6 +87,11 @@ pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: 
     }
     let Some(workspace) = found.filter(|workspace| as_planned(workspace, planned)) else {
         draft.fresh(facts)?;
+        if draft.deleting() && facts.namespace_terminating()? {
+            let page = draft.status.last_update.as_ref().map(|last| last.permalink.as_str());
+            let text = message::namespace_terminating(&facts.key.namespace, draft.name(), page);
+            return Err(draft.stalled(reason::NAMESPACE_TERMINATING, text, Then::Requeue(TERMINATING)));
+        }
         let uid = found.and_then(|workspace| workspace.metadata.uid.clone());
         let apply = Effect::ApplyWorkspace { workspace: Box::new(planned.clone()), uid };
         return Err(waiting(draft, vec![apply], LOOK_AGAIN));
@@ -52,10 +102,6 @@ pub(super) fn ready_workspace<'f>(facts: &'f Facts, draft: &mut Draft, planned: 
         return Ok(workspace);
     }
     if current && let Some(stalled) = find(&status.conditions, ConditionType::STALLED).filter(|c| c.status == "True") {
-        if draft.deleting() && draft.status.last_update.is_none() && draft.status.current_update.is_none() {
-            // No update was ever begun: there is nothing to destroy.
-            return Err(finalize::release(facts, draft)?);
-        }
         let why = if stalled.reason == workspace_reason::INCOMPATIBLE_CONFIGURATION.as_str() {
             reason::PULUMI_VERSION_TOO_LOW
         } else {
@@ -93,6 +139,8 @@ pub(super) fn update(draft: &mut Draft, workspace: &Workspace, commit: String) -
         update_type::DESTROY
     } else if draft.stack.spec.preview {
         update_type::PREVIEW
+    } else if refreshes_first(draft, &commit) {
+        update_type::REFRESH
     } else {
         update_type::UP
     };
@@ -101,9 +149,12 @@ pub(super) fn update(draft: &mut Draft, workspace: &Workspace, commit: String) -
         generation: draft.status.observed_generation,
         reconcile_request: draft.status.observed_reconcile_request.clone(),
         name: names::update(draft.name(), u64::try_from(draft.now.as_millisecond()).unwrap_or_default()),
+        references_hash: draft.references.clone().unwrap_or_default(),
         commit,
     });
     if planned_before.is_none() {
+        let by_flux = annotation(&draft.stack.metadata, annotations::FLUX_REQUESTED_AT);
+        draft.status.last_handled_reconcile_at = by_flux.or_else(|| draft.status.last_handled_reconcile_at.take());
         draft.events.push(events::stack::update_detected(&draft.trigger));
     }
     let update = plan::update(draft.stack, workspace, &plan.name, of_type, &draft.trigger)
@@ -112,6 +163,18 @@ pub(super) fn update(draft: &mut Draft, workspace: &Workspace, commit: String) -
     let outcome =
         Outcome::Reconciling { reason: reason::STACK_PROCESSING, message: message::BEING_PROCESSED.to_owned() };
     Ok(draft.settle(&outcome, vec![Effect::CreateUpdate(Box::new(update))], Then::Requeue(LOOK_AGAIN)))
+}
+
+/// Whether the update has to wait until a refresh has shown that nothing was changed from outside.
+fn refreshes_first(draft: &Draft, commit: &str) -> bool {
+    let shown = draft.status.last_update.as_ref().is_some_and(|last| {
+        last.update_type == update_type::REFRESH
+            && last.state == update_state::SUCCEEDED
+            && last.generation == draft.status.observed_generation
+            && last.reconcile_request == draft.status.observed_reconcile_request
+            && last.last_attempted_commit == commit
+    });
+    expects_no_refresh_changes(draft.stack) && !shown
 }
 
 fn waiting(draft: &mut Draft, more: Vec<Effect>, look_again: Duration) -> Step {

@@ -4,21 +4,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pko_api::{
-    Checked, GoDuration, Stack,
+    Checked, GoDuration, Stack, annotations,
     messages::trigger,
     stack::{LastUpdate, StackStatus, update_state},
     update::update_type,
 };
 
-use super::draft::request;
-use crate::time::elapsed;
+use serde_json::Value;
 
-/// How often an update of one generation may fail before the operator gives up.
-pub(super) const MOST_FAILURES: i64 = 3;
-/// The first wait after a failure; each further failure triples it.
-const FIRST_COOLDOWN: Duration = Duration::from_secs(10);
-/// The longest wait after a failure unless the spec says otherwise.
-const LONGEST_COOLDOWN: Duration = Duration::from_hours(24);
+use super::{draft::request, retry};
+use crate::{seen::annotation, time::elapsed};
+
 /// The shortest time between resyncs.
 const SHORTEST_RESYNC: i64 = 60;
 
@@ -29,18 +25,58 @@ pub enum Synced {
     No { trigger: String },
 }
 
+/// What the Stack's world looks like now.
+#[derive(Clone, Copy, Debug)]
+pub struct Present<'a> {
+    /// The revision of its source.
+    pub commit: &'a str,
+    /// A digest of the Secrets and ConfigMaps that it uses; nothing if one of them is not there, or it uses none.
+    pub references: Option<&'a str>,
+    pub now: Timestamp,
+}
+
 /// Looks at the last update and at what has changed since.
-pub fn synced(stack: &Stack, status: &StackStatus, commit: &str, now: Timestamp) -> Synced {
-    match why_not(stack, status, commit, now) {
+pub fn synced(stack: &Stack, status: &StackStatus, present: Present) -> Synced {
+    match why_not(stack, status, present) {
         Some(trigger) => Synced::No { trigger },
         None => Synced::Yes,
     }
 }
 
-fn why_not(stack: &Stack, status: &StackStatus, commit: &str, now: Timestamp) -> Option<String> {
+fn why_not(stack: &Stack, status: &StackStatus, present: Present) -> Option<String> {
+    let Some(last) = &status.last_update else { return Some(trigger::INITIAL.to_owned()) };
+    if let Some(asked) = asked(stack, status, last) {
+        return Some(asked);
+    }
+    let deleting = stack.metadata.deletion_timestamp.is_some();
+    match last.state.as_str() {
+        update_state::SUCCEEDED if deleting => {
+            (last.update_type != update_type::DESTROY).then(|| trigger::DELETION.to_owned())
+        }
+        update_state::SUCCEEDED if last.update_type == update_type::REFRESH && expects_no_refresh_changes(stack) => {
+            Some(trigger::REFRESHED.to_owned())
+        }
+        update_state::SUCCEEDED => changed(last, &last.last_successful_commit, present).or_else(|| {
+            let every = resync_frequency(stack);
+            (stack.spec.continue_resync_on_commit_match && since(last, present.now) >= every)
+                .then(|| trigger::resync(every.into()))
+        }),
+        update_state::FAILED => changed(last, &last.last_attempted_commit, present).or_else(|| {
+            let retry = retry::after(stack, last);
+            retry.next.is_some_and(|next| next <= present.now).then(|| trigger::backoff(GoDuration::from(retry.cooldown)))
+        }),
+        _ => None,
+    }
+}
+
+/// Whether somebody asks for an update that was not made yet: by the spec, by an annotation, or by deleting the Stack.
+pub(super) fn asked_for(stack: &Stack, status: &StackStatus) -> bool {
+    status.last_update.as_ref().is_none_or(|last| asked(stack, status, last).is_some())
+}
+
+fn asked(stack: &Stack, status: &StackStatus, last: &LastUpdate) -> Option<String> {
     let deleting = stack.metadata.deletion_timestamp.is_some();
     let generation = stack.metadata.generation.unwrap_or_default();
-    let Some(last) = &status.last_update else { return Some(trigger::INITIAL.to_owned()) };
     if last.generation != generation {
         let text = if deleting { trigger::DELETION.to_owned() } else { trigger::new_generation(generation) };
         return Some(text);
@@ -49,39 +85,45 @@ fn why_not(stack: &Stack, status: &StackStatus, commit: &str, now: Timestamp) ->
     if last.reconcile_request != requested {
         return Some(trigger::sync_request(&requested));
     }
-    match last.state.as_str() {
-        update_state::SUCCEEDED if deleting => {
-            (last.update_type != update_type::DESTROY).then(|| trigger::DELETION.to_owned())
-        }
-        update_state::SUCCEEDED if last.last_successful_commit != commit => Some(trigger::new_commit(commit)),
-        update_state::SUCCEEDED => {
-            let every = resync_frequency(stack);
-            (stack.spec.continue_resync_on_commit_match && since(last, now) >= every)
-                .then(|| trigger::resync(every.into()))
-        }
-        update_state::FAILED if last.last_attempted_commit != commit => Some(trigger::new_commit(commit)),
-        update_state::FAILED if last.failures >= MOST_FAILURES => None,
-        update_state::FAILED => {
-            let wait = cooldown(stack, last.failures);
-            (since(last, now) >= wait).then(|| trigger::backoff(GoDuration::from(wait)))
-        }
-        _ => None,
+    let by_flux = annotation(&stack.metadata, annotations::FLUX_REQUESTED_AT);
+    if let Some(by_flux) = by_flux.filter(|value| !handled(value, status, last)) {
+        return Some(trigger::sync_request(&by_flux));
+    }
+    // A Stack that requires this one finds it out of date. The request names the update that is too old.
+    let by_dependent = annotation(&stack.metadata, annotations::PREREQUISITE_REQUEST);
+    by_dependent.filter(|value| *value == annotations::prerequisite_request(&last.name)).map(|value| {
+        trigger::sync_request(&value)
+    })
+}
+
+/// Whether an update was made for that value of Flux's annotation. Before any was recorded, the time that the value
+/// usually is tells: a Stack that another operator has looked after is not rerun for what it was asked then.
+fn handled(value: &str, status: &StackStatus, last: &LastUpdate) -> bool {
+    match &status.last_handled_reconcile_at {
+        Some(handled) => handled == value,
+        None => value
+            .parse::<Timestamp>()
+            .is_ok_and(|asked| last.last_resync_time.as_ref().is_some_and(|done| asked <= done.0)),
     }
 }
 
-/// How long to wait after that many failures.
-pub fn cooldown(stack: &Stack, failures: i64) -> Duration {
-    let cap = stack.spec.retry_max_backoff_duration_seconds.as_ref().and_then(Checked::good).copied();
-    let cap = cap.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
-    let cap = cap.map_or(LONGEST_COOLDOWN, Duration::from_secs);
-    if failures <= 0 {
-        return FIRST_COOLDOWN;
+/// Whether source or references are others than those of the last update. What was not recorded has not changed.
+fn changed(last: &LastUpdate, commit: &str, present: Present) -> Option<String> {
+    if commit != present.commit {
+        return Some(trigger::new_commit(present.commit));
     }
-    let times = u32::try_from(failures).ok().and_then(|exponent| 3_u32.checked_pow(exponent));
-    times.and_then(|times| FIRST_COOLDOWN.checked_mul(times)).map_or(cap, |wait| wait.min(cap))
+    let before = Some(last.references_hash.as_str()).filter(|hash| !hash.is_empty())?;
+    (before != present.references?).then(|| trigger::NEW_REFERENCES.to_owned())
 }
 
-/// How often a Stack is resynced that asks for it.
+/// Whether each update of a Stack begins with a refresh of its own. One whose template makes something else of its
+/// updates knows better.
+pub(super) fn expects_no_refresh_changes(stack: &Stack) -> bool {
+    let template = stack.spec.update_template.as_ref().map(|template| &template.raw()["spec"]["type"]);
+    stack.spec.refresh && stack.spec.expect_no_refresh_changes && template.is_none_or(Value::is_null)
+}
+
+/// How often a Stack is resynced that asks for it, and its branch is looked at.
 pub(super) fn resync_frequency(stack: &Stack) -> Duration {
     let seconds = stack.spec.resync_frequency_seconds.as_ref().and_then(Checked::good).copied().unwrap_or_default();
     Duration::from_secs(seconds.max(SHORTEST_RESYNC).unsigned_abs())

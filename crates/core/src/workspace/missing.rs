@@ -6,13 +6,9 @@ use crate::{facts::Facts, references, seen::PodSeen, step::Decision};
 
 /// What keeps a pod from starting, in words, if it is a reference to nothing.
 pub(super) fn reference(facts: &Facts, spec: &WorkspaceSpec) -> Decision<Option<String>> {
-    for reference in references::of(spec) {
-        let (kind, name) = (reference.kind.as_str(), &reference.name);
-        let Some(found) = facts.reference(reference.kind, name)? else {
-            return Ok(Some(format!("{kind} {name} does not exist; create it, or correct the reference to it")));
-        };
-        if let Some(key) = reference.keys.difference(&found.keys).next() {
-            return Ok(Some(format!("{kind} {name} has no key {key}; add it, or correct the reference to it")));
+    for reference in references::of(spec).iter().filter(|reference| reference.required) {
+        if let Some(missing) = reference.missing(facts.reference(reference.kind, &reference.name)?) {
+            return Ok(Some(missing));
         }
     }
     Ok(None)

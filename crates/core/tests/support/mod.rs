@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use pko_api::{
@@ -11,7 +13,7 @@ use pko_api::{
     update::{UpdateSpec, update_type},
 };
 use pko_core::{
-    ask::{Answer, Question},
+    ask::{Answer, Question, SourceSeen},
     decide,
     effect::{Effect, Status},
     facts::Facts,
@@ -272,6 +274,11 @@ fn nothing(question: &Question) -> Answer {
             Answer::Updates(Vec::new())
         }
         Question::Reference(..) => Answer::Reference(None),
+        Question::Revision(listing) => Answer::Revision(Ok(format!("{}-1", listing.reference))),
+        Question::Source(_) => Answer::Source(SourceSeen::Missing("not found".to_owned())),
+        Question::Requirements => Answer::Requirements(BTreeMap::new()),
+        Question::Dependents | Question::Namesakes { .. } => Answer::Stacks(Vec::new()),
+        Question::NamespaceTerminating => Answer::Terminating(false),
         Question::Admission { .. } => Answer::Admission(None),
         Question::Outputs { .. } => Answer::Outputs(None),
         Question::Artifact => Answer::Artifact(Err("nothing to pack".to_owned())),

@@ -27,6 +27,7 @@ pub mod resources {
     pub const SERVICES: Resource = Resource::new("v1", "Service", "services");
     pub const SECRETS: Resource = Resource::new("v1", "Secret", "secrets");
     pub const CONFIG_MAPS: Resource = Resource::new("v1", "ConfigMap", "configmaps");
+    pub const NAMESPACES: Resource = Resource::new("v1", "Namespace", "namespaces");
     pub const EVENTS: Resource = Resource::new("v1", "Event", "events");
     pub const SERVICE_ACCOUNTS: Resource = Resource::new("v1", "ServiceAccount", "serviceaccounts");
     pub const LEASES: Resource = Resource::new("coordination.k8s.io/v1", "Lease", "leases");
@@ -64,6 +65,11 @@ impl<'a> At<'a> {
         Self { resource, namespace, name, part: "" }
     }
 
+    /// An object that is in no namespace.
+    pub const fn cluster_wide(resource: &'static Resource, name: &'a str) -> Self {
+        Self::new(resource, "", name)
+    }
+
     /// Its status.
     #[must_use]
     pub const fn status(mut self) -> Self {
@@ -80,6 +86,9 @@ impl<'a> At<'a> {
     pub fn collection(&self) -> String {
         let Resource { api_version, plural, .. } = self.resource;
         let root = if api_version.contains('/') { "apis" } else { "api" };
+        if self.namespace.is_empty() {
+            return format!("/{root}/{api_version}/{plural}");
+        }
         format!("/{root}/{api_version}/namespaces/{}/{plural}", self.namespace)
     }
 }

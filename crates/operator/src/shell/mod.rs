@@ -111,14 +111,21 @@ impl Shell for Live {
             }
             Question::UpdatesOf { stack } => Answer::Updates(self.store.updates_of(&key.namespace, stack)),
             Question::UpdatesIn { workspace } => Answer::Updates(self.store.updates_in(&key.namespace, workspace)),
+            Question::Requirements => Answer::Requirements(self.store.requirements(&key.namespace, &key.name)),
+            Question::Dependents => Answer::Stacks(self.store.dependents(&key.namespace, &key.name)),
+            Question::Namesakes { stack } => {
+                Answer::Stacks(self.store.namesakes(&key.namespace, stack, &key.name))
+            }
             Question::Artifact => self.reads.artifact(self.cached(key).as_ref()),
             Question::Live(..)
             | Question::RunsIn { .. }
             | Question::Outputs { .. }
             | Question::Reference(..)
+            | Question::NamespaceTerminating
+            | Question::Source(_)
             | Question::Admission { .. } => self.reads.answer(key, question).await?,
-            // Agents may take their time.
-            Question::Run { .. } | Question::LatestRun { .. } => {
+            // Agents and repositories may take their time.
+            Question::Revision(_) | Question::Run { .. } | Question::LatestRun { .. } => {
                 self.places.lend(self.reads.answer(key, question)).await?
             }
         };

@@ -1,12 +1,12 @@
 //! Reads of things as they are.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
-    ask::{Answer, Question},
+    ask::{Answer, GitTrouble, Question, SourceSeen},
     references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, ended, held, running},
 };
@@ -15,13 +15,14 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::outputs;
 use crate::{
     agents::Agents,
     artifacts::Packs,
     cluster::{At, Cause, Cluster, Failure, Resource, resources},
-    store::Link,
+    store::{Link, Store},
     wake, watch,
 };
 
@@ -56,6 +57,12 @@ impl Reads {
             }
             Question::Reference(kind, name) => Answer::Reference(self.reference(*kind, namespace, name).await?),
             Question::Admission { stateful_set } => Answer::Admission(self.admission(namespace, stateful_set).await?),
+            Question::Revision(_) => Answer::Revision(Err(GitTrouble::Unavailable("not supported yet".to_owned()))),
+            Question::Source(_) => Answer::Source(SourceSeen::Unreadable("not supported yet".to_owned())),
+            Question::Requirements | Question::Dependents | Question::Namesakes { .. } => {
+                self.among_stacks(key, question).await?
+            }
+            Question::NamespaceTerminating => Answer::Terminating(self.terminating(namespace).await?),
             Question::Outputs { secret } => {
                 let at = At::new(&resources::SECRETS, namespace, secret);
                 Answer::Outputs(self.cluster.get(&at).await?.as_ref().map(outputs::masked))
@@ -110,9 +117,37 @@ impl Reads {
         Ok(found.map(|found| {
             let written = found.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.clone());
             let written = written.chain(found.metadata.creation_timestamp).map(|time| time.0).max();
-            let keys = found.data.into_iter().chain(found.binary_data).flatten().map(|(key, _)| key);
-            ReferenceSeen { keys: keys.collect(), changed: written }
+            // Known only to those who may read the object itself: so a short value cannot be found by trying.
+            let uid = found.metadata.uid.unwrap_or_default();
+            let digest = |value: &Value| {
+                let inner = Sha256::digest([uid.as_bytes(), &[0], value.to_string().as_bytes()].concat());
+                hex(&Sha256::digest([uid.as_bytes(), &[1], inner.as_slice()].concat())[..16])
+            };
+            let keys = found.data.into_iter().chain(found.binary_data).flatten();
+            ReferenceSeen { keys: keys.map(|(key, value)| (key, digest(&value))).collect(), changed: written }
         }))
+    }
+
+    async fn terminating(&self, namespace: &str) -> Result<bool, Failure> {
+        let found: Option<Value> = self.cluster.get(&At::cluster_wide(&resources::NAMESPACES, namespace)).await?;
+        Ok(found.is_none_or(|found| !found["metadata"]["deletionTimestamp"].is_null()))
+    }
+
+    /// What the store answers where there is one.
+    async fn among_stacks(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
+        let store = Store::default();
+        let found: Vec<Guarded<Stack>> = self.cluster.list(&resources::STACKS, &key.namespace, |_| true).await?;
+        for stack in found {
+            let object = watch::seen(stack, Object::Stack);
+            let Some(name) = object.stack().and_then(|stack| stack.metadata.name.clone()) else { continue };
+            let links = wake::links(&object);
+            store.put(Key { kind: Kind::Stack, namespace: key.namespace.clone(), name }, object, links);
+        }
+        Ok(match question {
+            Question::Requirements => Answer::Requirements(store.requirements(&key.namespace, &key.name)),
+            Question::Namesakes { stack } => Answer::Stacks(store.namesakes(&key.namespace, stack, &key.name)),
+            _ => Answer::Stacks(store.dependents(&key.namespace, &key.name)),
+        })
     }
 
     /// Asks for the pod without having it made. What keeps us from asking is no answer.
@@ -150,4 +185,11 @@ impl Reads {
         let found = self.cluster.list(&resources::UPDATES, namespace, kept).await?;
         Ok(found.into_iter().filter_map(|update| update.0.ok()).collect())
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -27,6 +27,13 @@ impl Live {
                     other => other,
                 };
             }
+            Effect::RequestUpdate { on, request } => {
+                let at = At::new(&resources::STACKS, namespace, &on.name);
+                let mut body = identified(&at, on);
+                body["metadata"]["annotations"] = json!({annotations::PREREQUISITE_REQUEST: request});
+                let asked = self.cluster.apply(&at, managers::PREREQUISITE_REQUEST, &body).await;
+                self.unless_gone(&at, &on.uid, asked).await?;
+            }
             Effect::ApplyWorkspace { workspace, uid } => {
                 let mut body = encoded(workspace.as_ref())?;
                 if let Some(uid) = uid {

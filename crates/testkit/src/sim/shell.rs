@@ -125,10 +125,15 @@ impl World {
                 Answer::Updates(there.cloned().collect())
             }
             Question::Reference(..) => Answer::Reference(Some(ReferenceSeen {
-                keys: [users::KEY.to_owned()].into(),
+                keys: [(users::KEY.to_owned(), self.secret_written.to_string())].into(),
                 changed: Some(self.secret_written),
             })),
             Question::Admission { .. } => Answer::Admission(None),
+            Question::Revision(_) => Answer::Revision(Ok("main-1".to_owned())),
+            Question::Source(_) => Answer::Source(SourceSeen::Missing("there is none".to_owned())),
+            Question::Requirements => Answer::Requirements(BTreeMap::new()),
+            Question::Dependents | Question::Namesakes { .. } => Answer::Stacks(Vec::new()),
+            Question::NamespaceTerminating => Answer::Terminating(false),
             Question::RunsIn { workspace } => {
                 let all = self.api.all(Kind::Update).filter_map(|thing| thing.update());
                 let there = all.filter(|update| {

@@ -64,6 +64,9 @@ fn spec(stack: &Stack, workspace: &Workspace, update_type: &str, message: &str) 
             refresh: Some(stack.spec.refresh),
             ..common
         },
+        update_type::REFRESH => {
+            UpdateSpec { target: stack.spec.targets.clone(), expect_no_changes: Some(true), ..common }
+        }
         update_type::DESTROY => UpdateSpec { run_program: Some(stack.spec.run_program), ..common },
         _ => common,
     }

@@ -61,9 +61,23 @@ pub fn workspace(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
     }
     workspace.spec.stacks.push(pending);
 
+    Ok(marked(workspace))
+}
+
+/// The same with a digest of the Secrets and ConfigMaps that it uses, so that its pod is renewed when they change.
+#[must_use]
+pub fn with_references(mut workspace: Workspace, hash: Option<&str>) -> Workspace {
+    let Some(hash) = hash else { return workspace };
+    let template = workspace.spec.pod_template.get_or_insert_default();
+    let annotations = &mut template.metadata.get_or_insert_default().annotations;
+    annotations.insert(annotations::REFERENCES_HASH.to_owned(), hash.to_owned());
+    marked(workspace)
+}
+
+fn marked(mut workspace: Workspace) -> Workspace {
     let digest = workspace_hash(&workspace);
     workspace.metadata.annotations.get_or_insert_default().insert(annotations::APPLIED_HASH.to_owned(), digest);
-    Ok(workspace)
+    workspace
 }
 
 /// The name of a Stack's Workspace, which a template may change.
