@@ -47,8 +47,7 @@ pub mod stack {
     }
 
     /// Stalled: resources were changed from outside, and the user wants to know before they are changed back.
-    pub const UNEXPECTED_REFRESH_CHANGES: &str =
-        "the refresh before the update found that resources were changed outside of Pulumi, and \
+    pub const UNEXPECTED_REFRESH_CHANGES: &str = "the refresh before the update found that resources were changed outside of Pulumi, and \
          spec.expectNoRefreshChanges is set; look at them, then annotate the Stack with \
          pulumi.com/reconciliation-request to have it updated";
 

@@ -120,8 +120,14 @@ pub enum SourceSeen {
     /// The cluster does not serve such objects, or does not let us read them, in words.
     Unreadable(String),
     /// It has no artifact yet, and perhaps says why.
-    Empty { why: String },
-    Artifact { url: String, revision: String, digest: String },
+    Empty {
+        why: String,
+    },
+    Artifact {
+        url: String,
+        revision: String,
+        digest: String,
+    },
 }
 
 /// A packed Program.

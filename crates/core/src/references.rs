@@ -61,8 +61,7 @@ impl Reference {
 
     /// The digests of what is used.
     pub(crate) fn digests<'a>(&'a self, found: &'a ReferenceSeen) -> impl Iterator<Item = (&'a String, &'a String)> {
-        let used =
-            |key: &String| self.whole || self.keys.contains(key) || self.optional_keys.contains(key);
+        let used = |key: &String| self.whole || self.keys.contains(key) || self.optional_keys.contains(key);
         found.keys.iter().filter(move |(key, _)| used(key))
     }
 }

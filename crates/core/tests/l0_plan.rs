@@ -381,7 +381,7 @@ fn targets_and_refresh_are_for_updates_that_change_resources() {
         ("up", json!({"target": ["urn:a"], "targetDependents": true, "refresh": true}), "all of them"),
         ("preview", json!({"target": ["urn:a"], "targetDependents": true, "refresh": true}), "it shows the same"),
         ("destroy", json!({"runProgram": true}), "all resources go"),
-        ("refresh", json!({}), "nothing is its own"),
+        ("refresh", json!({"target": ["urn:a"], "expectNoChanges": true}), "it comes before an up, and finds nothing"),
     ];
     for (kind, expected, reason) in rows {
         let update = plan::update(&stack(spec.clone()), &workspace(json!({})), "app-1", kind, "why").unwrap();

@@ -17,7 +17,7 @@ use pko_core::{
     ask::{Answer, Question},
     effect::Effect,
     seen::Object,
-    stack::{Synced, cooldown, plan, synced},
+    stack::{Present, Synced, cooldown, plan, synced},
     step::Then,
 };
 use rstest::rstest;
@@ -45,6 +45,23 @@ fn resyncing(mut stack: Stack) -> Stack {
 
 fn failures(failures: i64) -> LastUpdate {
     LastUpdate { failures, ..last_update(FAILED) }
+}
+
+fn referring(hash: &str, last: LastUpdate) -> LastUpdate {
+    LastUpdate { references_hash: hash.to_owned(), ..last }
+}
+
+fn annotated(mut stack: Stack, key: &str, value: &str) -> Stack {
+    stack.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
+    stack
+}
+
+fn asked_by_flux(stack: Stack, value: &str) -> Stack {
+    annotated(stack, annotations::FLUX_REQUESTED_AT, value)
+}
+
+fn asked_by_dependent(stack: Stack, value: &str) -> Stack {
+    annotated(stack, annotations::PREREQUISITE_REQUEST, value)
 }
 
 fn destroyed() -> LastUpdate {
@@ -87,9 +104,57 @@ fn destroyed() -> LastUpdate {
     0,
     Some(r#"New commit detected: "2""#)
 )]
-#[case::it_failed_too_often(with_last(stack(), failures(3)), "1", 1_000_000, None)]
+#[case::it_failed_too_often_and_is_tried_all_the_same(
+    with_last(stack(), failures(3)),
+    "1",
+    300,
+    Some("Backoff time elapsed: 4m30s")
+)]
 #[case::it_cools_down(with_last(stack(), failures(1)), "1", 29, None)]
-#[case::it_has_cooled_down(with_last(stack(), failures(1)), "1", 30, Some("Backoff time elapsed: 30s"))]
+#[case::it_has_cooled_down(with_last(stack(), failures(1)), "1", 33, Some("Backoff time elapsed: 30s"))]
+#[case::a_resync_is_due_before_it_has_cooled_down(
+    resyncing(with_last(stack(), failures(3))),
+    "1",
+    66,
+    Some("Backoff time elapsed: 1m0s")
+)]
+#[case::a_secret_changed(
+    with_last(stack(), referring("r0", last_update(SUCCEEDED))),
+    "1",
+    0,
+    Some("Referenced Secret or ConfigMap changed")
+)]
+#[case::a_secret_changed_after_a_failure(
+    with_last(stack(), referring("r0", failures(3))),
+    "1",
+    0,
+    Some("Referenced Secret or ConfigMap changed")
+)]
+#[case::no_secret_changed(with_last(stack(), referring("r1", last_update(SUCCEEDED))), "1", 0, None)]
+#[case::flux_asked(
+    asked_by_flux(with_last(stack(), last_update(SUCCEEDED)), "2030-01-01T00:00:00Z"),
+    "1",
+    0,
+    Some(r#"Sync request: "2030-01-01T00:00:00Z""#)
+)]
+#[case::flux_asked_another_operator_long_ago(
+    asked_by_flux(with_last(stack(), last_update(SUCCEEDED)), "2020-01-01T00:00:00.5Z"),
+    "1",
+    0,
+    None
+)]
+#[case::a_dependent_asked(
+    asked_by_dependent(with_last(stack(), last_update(SUCCEEDED)), "after-app-1"),
+    "1",
+    0,
+    Some(r#"Sync request: "after-app-1""#)
+)]
+#[case::a_dependent_asked_for_what_was_done_since(
+    asked_by_dependent(with_last(stack(), last_update(SUCCEEDED)), "after-app-0"),
+    "1",
+    0,
+    None
+)]
 #[case::a_state_nobody_knows(with_last(stack(), last_update("strange")), "1", 0, None)]
 fn whether_an_update_is_needed(
     #[case] stack: Stack,
@@ -99,7 +164,8 @@ fn whether_an_update_is_needed(
 ) {
     let expected = expected.map_or(Synced::Yes, |trigger| Synced::No { trigger: trigger.to_owned() });
     let status = stack.status.clone().unwrap_or_default();
-    assert_eq!(synced(&stack, &status, commit, at(now)), expected);
+    let present = Present { commit, references: Some("r1"), now: at(now) };
+    assert_eq!(synced(&stack, &status, present), expected);
 }
 
 #[rstest]
@@ -107,6 +173,7 @@ fn whether_an_update_is_needed(
 #[case(1, None, 30)]
 #[case(2, None, 90)]
 #[case(3, None, 270)]
+#[case(0, Some(5), 5)]
 #[case(2, Some(60), 60)]
 #[case(2, Some(-1), 90)]
 #[case(i64::MAX, None, 86_400)]
@@ -330,13 +397,19 @@ fn failures_are_counted_per_generation(
 }
 
 #[test]
-fn after_too_many_failures_it_says_so_and_waits_for_a_change() {
+fn after_too_many_failures_it_says_so_and_when_it_is_tried_again() {
     let stack = with_last(with_current(stack()), failures(2));
     let (effects, then) = with_update(world(stack), &ended(Some("UpdateFailed"))).act();
     let stalled = find(&stack_status(&effects).conditions, ConditionType::STALLED).unwrap().clone();
     assert_eq!(stalled.reason, "UpdateFailed");
-    assert_eq!(stalled.message, "up failed 3 times; not retrying until the spec or source changes");
-    assert_eq!(then, Then::AwaitChange);
+    let Some(next) = stalled.message.strip_prefix("up failed 3 times; next attempt at ") else {
+        panic!("{}", stalled.message)
+    };
+    let Some(next) = next.strip_suffix(", or when the spec or source changes") else { panic!("{next}") };
+    let next: jiff::Timestamp = next.parse().unwrap();
+    assert!(next >= at(270) && next <= at(297), "{next}");
+    let Then::Requeue(wait) = then else { panic!("{then:?}") };
+    assert_eq!(at(0) + jiff::SignedDuration::try_from(wait).unwrap(), next);
 }
 
 #[test]
@@ -360,6 +433,63 @@ fn a_deleted_stack_is_destroyed_before_it_is_let_go() {
     let stack = deleted(with_last(stack(), last_update(SUCCEEDED)));
     let (effects, _) = world(stack).act();
     assert_eq!(names(&effects), ["write stack status", "apply workspace"]);
+}
+
+#[rstest]
+#[case::its_source_is_gone(with_last(stack(), last_update(SUCCEEDED)), false)]
+#[case::its_source_never_was(stack(), true)]
+fn a_stack_that_cannot_be_destroyed_stays_unless_it_never_made_anything(#[case] stack: Stack, #[case] goes: bool) {
+    let (effects, _) = World::of_stack(deleted(stack)).act();
+    assert_eq!(names(&effects).contains(&"release stack"), goes, "{effects:?}");
+    let stalled = find(&stack_status(&effects).conditions, ConditionType::STALLED).map(|it| it.reason.as_str());
+    assert_eq!(stalled, (!goes).then_some("SourceUnavailable"));
+}
+
+#[test]
+fn a_namespace_that_goes_away_is_told_with_what_to_do() {
+    let mut last = last_update(SUCCEEDED);
+    last.permalink = "https://app.test/1".to_owned();
+    let terminating = (Question::NamespaceTerminating, Answer::Terminating(true));
+    let (effects, then) = world(deleted(with_last(stack(), last))).answer(terminating.0, terminating.1).act();
+    assert_eq!(names(&effects), ["write stack status"], "the finalizer stays");
+    let stalled = find(&stack_status(&effects).conditions, ConditionType::STALLED).unwrap();
+    assert_eq!(stalled.reason, "NamespaceTerminating");
+    assert!(stalled.message.contains("(see https://app.test/1)"), "{}", stalled.message);
+    assert_eq!(then, Then::Requeue(Duration::from_secs(30)));
+}
+
+fn destroy(deleted_resources: i32) -> Update {
+    let mut update = ended(None);
+    update.spec.update_type = Some(update_type::DESTROY.to_owned());
+    let changes = &mut update.status.as_mut().unwrap().resource_changes;
+    if deleted_resources > 0 {
+        changes.insert("delete".to_owned(), deleted_resources);
+    }
+    update
+}
+
+#[rstest]
+#[case::something_was_there(last_update(SUCCEEDED), 2, true)]
+#[case::nothing_was_there_after_a_success(last_update(SUCCEEDED), 0, false)]
+#[case::nothing_was_there_after_a_failure(last_update(FAILED), 0, true)]
+#[case::the_user_insists(LastUpdate { update_type: "destroy".to_owned(), ..last_update(FAILED) }, 0, true)]
+fn a_destroy_that_finds_nothing_of_what_was_made_lets_nothing_go(
+    #[case] last: LastUpdate,
+    #[case] found: i32,
+    #[case] goes: bool,
+) {
+    let mut stack = deleted(with_last(with_current(stack()), last));
+    stack.status.as_mut().unwrap().current_update.as_mut().unwrap().generation = 2;
+    let (effects, then) = with_update(world(stack.clone()), &destroy(found)).act();
+    assert_eq!(names(&effects).contains(&"release stack"), goes, "{effects:?}");
+    if !goes {
+        let status = stack_status(&effects).clone();
+        let stalled = find(&status.conditions, ConditionType::STALLED).unwrap();
+        assert!(stalled.message.contains("found nothing to destroy"), "{}", stalled.message);
+        assert_eq!(then, Then::AwaitChange, "nobody tries it again unasked");
+        stack.status = Some(status);
+        assert_eq!(world(stack).now(1_000_000).act(), (Vec::new(), Then::AwaitChange));
+    }
 }
 
 #[test]
@@ -390,7 +520,7 @@ fn a_destroy_that_failed_keeps_the_stack() {
     let last = LastUpdate { generation: 2, update_type: update_type::DESTROY.to_owned(), ..failures(3) };
     let (effects, then) = world(deleted(with_last(stack(), last))).act();
     assert_eq!(names(&effects), ["write stack status"]);
-    assert_eq!(then, Then::AwaitChange);
+    assert!(matches!(then, Then::Requeue(_)), "it is tried for ever");
 }
 
 #[test]

@@ -160,9 +160,11 @@ fn result(draft: &Draft, current: &CurrentUpdate, update: &Update) -> LastUpdate
 /// After an update that succeeded there is at least the stack itself to destroy. Where there is nothing, the state that
 /// was destroyed is not the one that the update made. Who asks for it once more after that wants it so.
 fn destroyed_nothing(draft: &Draft, update: &Update) -> bool {
-    let deployed = draft.status.last_update.as_ref().is_some_and(|last| {
-        last.update_type == update_type::UP && last.state == update_state::SUCCEEDED
-    });
+    let deployed = draft
+        .status
+        .last_update
+        .as_ref()
+        .is_some_and(|last| last.update_type == update_type::UP && last.state == update_state::SUCCEEDED);
     let deleted = update.status.as_ref().is_some_and(|status| {
         status.resource_changes.iter().any(|(what, count)| what.starts_with("delete") && *count > 0)
     });

@@ -17,8 +17,7 @@ pub(super) fn idle(facts: &Facts, draft: &mut Draft) -> Decision<()> {
         return Ok(());
     }
     let stack = draft.stack;
-    let others: Vec<&Stack> =
-        facts.namesakes(&stack.spec.stack)?.iter().filter(|other| same(stack, other)).collect();
+    let others: Vec<&Stack> = facts.namesakes(&stack.spec.stack)?.iter().filter(|other| same(stack, other)).collect();
     let mut busy = others.iter().find(|other| updates(other)).copied();
     for other in &others {
         // Nobody begins because of an old view of the others.
@@ -99,7 +98,11 @@ mod tests {
     #[case(json!({"projectRepo": "u", "branch": "a"}), json!({"projectRepo": "u", "branch": "b"}), true)]
     #[case(json!({"projectRepo": "u", "repoDir": "x/"}), json!({"projectRepo": "u", "repoDir": "x"}), true)]
     #[case(json!({"projectRepo": "u", "repoDir": "x"}), json!({"projectRepo": "u", "repoDir": "y"}), false)]
-    fn stacks_are_the_same_by_backend_name_and_project(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
+    fn stacks_are_the_same_by_backend_name_and_project(
+        #[case] one: Value,
+        #[case] other: Value,
+        #[case] expected: bool,
+    ) {
         let (one, other) = (stack(one), stack(other));
         assert_eq!((same(&one, &other), same(&other, &one)), (expected, expected));
     }

@@ -63,7 +63,10 @@ fn why_not(stack: &Stack, status: &StackStatus, present: Present) -> Option<Stri
         }),
         update_state::FAILED => changed(last, &last.last_attempted_commit, present).or_else(|| {
             let retry = retry::after(stack, last);
-            retry.next.is_some_and(|next| next <= present.now).then(|| trigger::backoff(GoDuration::from(retry.cooldown)))
+            retry
+                .next
+                .is_some_and(|next| next <= present.now)
+                .then(|| trigger::backoff(GoDuration::from(retry.cooldown)))
         }),
         _ => None,
     }
@@ -91,9 +94,9 @@ fn asked(stack: &Stack, status: &StackStatus, last: &LastUpdate) -> Option<Strin
     }
     // A Stack that requires this one finds it out of date. The request names the update that is too old.
     let by_dependent = annotation(&stack.metadata, annotations::PREREQUISITE_REQUEST);
-    by_dependent.filter(|value| *value == annotations::prerequisite_request(&last.name)).map(|value| {
-        trigger::sync_request(&value)
-    })
+    by_dependent
+        .filter(|value| *value == annotations::prerequisite_request(&last.name))
+        .map(|value| trigger::sync_request(&value))
 }
 
 /// Whether an update was made for that value of Flux's annotation. Before any was recorded, the time that the value

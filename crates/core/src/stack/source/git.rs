@@ -108,9 +108,8 @@ pub(super) fn auth(stack: &Stack) -> Result<Option<GitAuth>, Invalid> {
     let spec = &stack.spec;
     let mut auth = GitAuth::default();
     if let Some(secret) = filled(spec.git_auth_secret.as_ref()) {
-        let key = |key: &str| {
-            Some(SecretKeySelector { name: secret.to_owned(), key: key.to_owned(), optional: Some(true) })
-        };
+        let key =
+            |key: &str| Some(SecretKeySelector { name: secret.to_owned(), key: key.to_owned(), optional: Some(true) });
         auth.ssh_private_key = key("sshPrivateKey");
         auth.password = key("password");
         auth.username = key("username");
