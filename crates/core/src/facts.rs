@@ -192,9 +192,9 @@ impl Facts {
         self.stacks(Question::Dependents)
     }
 
-    /// The other Stacks whose `spec.stack` is the same.
-    pub fn namesakes(&self, stack: &str) -> Decision<&[Stack]> {
-        self.stacks(Question::Namesakes { stack: stack.to_owned() })
+    /// The other Stacks that are about the same Pulumi stack.
+    pub fn namesakes(&self, deploys: &str) -> Decision<&[Stack]> {
+        self.stacks(Question::Namesakes { deploys: deploys.to_owned() })
     }
 
     fn stacks(&self, question: Question) -> Decision<&[Stack]> {

@@ -35,6 +35,15 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
             stack.meta_mut().finalizers = (!finalizers.is_empty()).then(|| finalizers.clone());
             Ok(Some(world.api.store(stack)))
         }
+        Effect::RequestUpdate { on, request } => {
+            if world.api.same(on.kind, &on.name, &on.uid).is_some() {
+                let mut stack = same(world, on)?;
+                let key = annotations::PREREQUISITE_REQUEST.to_owned();
+                stack.meta_mut().annotations.get_or_insert_default().insert(key, request.clone());
+                world.api.store(stack);
+            }
+            Ok(None)
+        }
         Effect::ApplyWorkspace { workspace, uid } => apply_workspace(world, workspace, uid.as_deref()),
         Effect::DeleteWorkspace { on } | Effect::DeleteUpdate { on } => {
             if world.api.same(on.kind, &on.name, &on.uid).is_some() {
@@ -280,6 +289,7 @@ pub(super) fn told(effect: &Effect) -> String {
         }
         Effect::HoldStack { on: target, .. }
         | Effect::ReleaseStack { on: target, .. }
+        | Effect::RequestUpdate { on: target, .. }
         | Effect::DeleteWorkspace { on: target }
         | Effect::HoldUpdate { on: target }
         | Effect::ReleaseUpdate { on: target }

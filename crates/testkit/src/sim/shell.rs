@@ -10,7 +10,7 @@ use std::{
 
 use pko_api::names;
 use pko_core::{
-    ask::{Answer, Question},
+    ask::{Answer, Question, SourceSeen},
     driver::Shell,
     effect::Effect,
     facts::Facts,
@@ -131,7 +131,7 @@ impl World {
             Question::Admission { .. } => Answer::Admission(None),
             Question::Revision(_) => Answer::Revision(Ok("main-1".to_owned())),
             Question::Source(_) => Answer::Source(SourceSeen::Missing("there is none".to_owned())),
-            Question::Requirements => Answer::Requirements(BTreeMap::new()),
+            Question::Requirements => Answer::Requirements(std::collections::BTreeMap::new()),
             Question::Dependents | Question::Namesakes { .. } => Answer::Stacks(Vec::new()),
             Question::NamespaceTerminating => Answer::Terminating(false),
             Question::RunsIn { workspace } => {
