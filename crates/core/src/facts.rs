@@ -12,6 +12,7 @@ use crate::{
     seen::{Key, Kind, Object, PodRef, PodSeen, StatefulSetSeen},
     settings::Settings,
     step::{Decision, Step},
+    workspace::build::Memo,
 };
 
 /// How soon something that cannot be read is looked at again, unless it is seen to change.
@@ -30,12 +31,14 @@ pub struct Facts {
     /// What the server or an agent would not do for this object when it was last decided about, in their words.
     pub refused: Option<String>,
     pub answers: Vec<(Question, Answer)>,
+    /// What a Workspace's pod is to look like, once that was worked out.
+    pub planned: Memo,
 }
 
 impl Facts {
     /// What is known before anything was asked.
-    pub const fn new(key: Key, now: Timestamp, settings: Settings, object: Option<Object>) -> Self {
-        Self { key, now, settings, object, gone: None, refused: None, answers: Vec::new() }
+    pub fn new(key: Key, now: Timestamp, settings: Settings, object: Option<Object>) -> Self {
+        Self { key, now, settings, object, gone: None, refused: None, answers: Vec::new(), planned: Memo::default() }
     }
 
     /// Takes an answer in.
