@@ -61,6 +61,18 @@ pub fn artifact_path(namespace: &str, program: &str, generation: i64) -> String 
     format!("programs/{namespace}/{program}/{generation}.tar.gz")
 }
 
+/// The copy of a generation of a Program.
+pub fn program_copy(program: &str, generation: i64) -> String {
+    format!("{program}-program-{generation}")
+}
+
+/// The Program and its generation that an address of an artifact stands for, if it does.
+pub fn program_at(url: &str) -> Option<(&str, i64)> {
+    let (_, path) = url.split_once("/programs/")?;
+    let [_, program, generation] = path.split('/').collect::<Vec<_>>()[..] else { return None };
+    Some((program, generation.parse().ok()?))
+}
+
 /// Address of a Program's artifact on a server that may be given without its scheme.
 pub fn artifact_url(server: &str, namespace: &str, program: &str, generation: i64) -> String {
     let scheme = if server.starts_with("http://") || server.starts_with("https://") { "" } else { "http://" };

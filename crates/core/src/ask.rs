@@ -1,6 +1,9 @@
 //! What a decision may want to know beyond its own object, and what it may hear.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use pko_api::{ProjectInfo, Stack, Update, workspace::GitAuth};
@@ -28,6 +31,8 @@ pub enum Question {
     Outputs { secret: String },
     /// The packed form of the Program that is decided about.
     Artifact,
+    /// Which generations of the Program that is decided about are kept, and which are in use.
+    Generations,
     /// A run of an Update's operation, as its agent knows it.
     Run { pod: PodRef, run_id: String },
     /// A Secret or a ConfigMap as it is.
@@ -61,6 +66,8 @@ pub enum Answer {
     Outputs(Option<BTreeMap<String, Value>>),
     /// To [`Question::Artifact`], or why it cannot be packed.
     Artifact(Result<Packed, String>),
+    /// To [`Question::Generations`].
+    Generations(Generations),
     /// To [`Question::Reference`]; nothing if there is no such object.
     Reference(Option<ReferenceSeen>),
     /// To [`Question::Admission`]: why not, if it would not.
@@ -136,6 +143,15 @@ pub struct Packed {
     /// As `sha256:<hex>`.
     pub digest: String,
     pub size: i64,
+}
+
+/// Generations of a Program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generations {
+    /// Those of which there is a copy.
+    pub kept: BTreeSet<i64>,
+    /// Those that Workspaces fetch, as the watch last showed them.
+    pub used: BTreeSet<i64>,
 }
 
 /// What an agent says about a run.

@@ -37,6 +37,10 @@ pub enum Effect {
     ReleaseUpdate { on: Target },
     /// Deletes an Update, that very one.
     DeleteUpdate { on: Target },
+    /// Keeps a copy of a Program, that very generation of it; one that exists already is the same one.
+    KeepProgram(Box<Program>),
+    /// Lets go of the copy of a generation of a Program.
+    DropProgram { on: Target, generation: i64 },
     /// Applies a Workspace's Service.
     ApplyService { service: Value },
     /// Applies a Workspace's StatefulSet.
@@ -154,6 +158,8 @@ impl Effect {
             Self::HoldUpdate { .. } => "hold update",
             Self::ReleaseUpdate { .. } => "release update",
             Self::DeleteUpdate { .. } => "delete update",
+            Self::KeepProgram(_) => "keep program",
+            Self::DropProgram { .. } => "drop program",
             Self::ApplyService { .. } => "apply service",
             Self::ApplyStatefulSet { .. } => "apply statefulset",
             Self::DeletePod { .. } => "delete pod",

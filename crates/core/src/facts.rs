@@ -7,7 +7,7 @@ use pko_api::{Program, Stack, Unreadable, Update, Workspace};
 use serde_json::Value;
 
 use crate::{
-    ask::{Answer, GitTrouble, Listing, Packed, Question, RunAnswer, SourceRef, SourceSeen},
+    ask::{Answer, Generations, GitTrouble, Listing, Packed, Question, RunAnswer, SourceRef, SourceSeen},
     references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodRef, PodSeen, StatefulSetSeen},
     settings::Settings,
@@ -225,6 +225,14 @@ impl Facts {
         Ok(match self.answer(Question::Artifact)? {
             Answer::Artifact(packed) => packed.as_ref().map_err(String::as_str),
             _ => Err("it was not packed"),
+        })
+    }
+
+    /// The generations of the Program itself.
+    pub fn generations(&self) -> Decision<Generations> {
+        Ok(match self.answer(Question::Generations)? {
+            Answer::Generations(generations) => generations.clone(),
+            _ => Generations::default(),
         })
     }
 

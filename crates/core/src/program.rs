@@ -43,10 +43,20 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
         artifact.last_update_time = Some(Time(whole_second(facts.now)));
     }
     let status = ProgramStatus { observed_generation: generation, artifact: Some(artifact) };
-    let mut effects = Vec::new();
-    if program.status.as_ref() != Some(&status) {
-        let on = Target::program(program);
-        effects.push(Effect::Status { on, status: Status::Program(Box::new(status)) });
+    if program.status.as_ref() == Some(&status) {
+        return Ok(Step::done());
     }
+    // A pod may start long after its Workspace was made for a generation: a copy of each stays while it is in use.
+    let generations = facts.generations()?;
+    let on = Target::program(program);
+    let mut effects = Vec::new();
+    if !generations.kept.contains(&generation) {
+        let mut copy = program.clone();
+        copy.status = None;
+        effects.push(Effect::KeepProgram(Box::new(copy)));
+    }
+    effects.push(Effect::Status { on: on.clone(), status: Status::Program(Box::new(status)) });
+    let useless = generations.kept.difference(&generations.used).filter(|kept| **kept < generation);
+    effects.extend(useless.map(|kept| Effect::DropProgram { on: on.clone(), generation: *kept }));
     Ok(Step::Do { effects, then: Then::AwaitChange })
 }

@@ -13,7 +13,7 @@ use pko_api::{
     workspace::{WorkspaceSpec, WorkspaceStatus},
 };
 use pko_core::{
-    ask::{Answer, Failure, GitTrouble, Phase, Question, RunAnswer, RunSeen, RunState, SourceSeen},
+    ask::{Answer, Failure, Generations, GitTrouble, Phase, Question, RunAnswer, RunSeen, RunState, SourceSeen},
     effect::{Effect, Status},
     references::ReferenceSeen,
     seen::{Kind, Object, PodSeen, StatefulSetSeen},
@@ -218,6 +218,7 @@ fn answer(dice: &mut Dice, question: &Question) -> Answer {
         Question::NamespaceTerminating => Answer::Terminating(there),
         Question::Admission { .. } => Answer::Admission(there.then(|| "no room".to_owned())),
         Question::Outputs { .. } => Answer::Outputs(there.then(Default::default)),
+        Question::Generations => Answer::Generations(Generations::default()),
         Question::Artifact => Answer::Artifact(Err("cannot".to_owned())),
         Question::Run { .. } | Question::LatestRun { .. } => Answer::Run(a_run(dice)),
     }

@@ -48,8 +48,10 @@ pub(crate) fn concerned(
         }
         Kind::Stack | Kind::Update | Kind::StatefulSet | Kind::Pod => {}
     }
-    if now.is_some_and(ready) {
-        keys.extend(linked(Link::Requires(key.name.clone()), |_| true));
+    if key.kind == Kind::Stack {
+        // Those that wait for it say for what.
+        let whom = if now.is_some_and(ready) { |_| true } else { waits };
+        keys.extend(linked(Link::Requires(key.name.clone()), whom));
     }
     for link in links {
         match (key.kind, link) {
@@ -243,8 +245,15 @@ mod tests {
     fn a_stack_that_becomes_ready_or_goes_concerns_those_that_wait_for_it() {
         let store = Store::default();
         let (base, web) = (json!({"stack": "base"}), json!({"stack": "web", "prerequisites": [{"name": "base"}]}));
-        put(&store, Kind::Stack, "web", with_status(&web, &json!({})));
+        put(&store, Kind::Stack, "web", with_status(&web, &ready()));
         assert_eq!(put(&store, Kind::Stack, "base", with_status(&base, &json!({}))), ["Stack base"]);
+        put(&store, Kind::Stack, "web", with_status(&web, &json!({})));
+        let failed = json!({"lastUpdate": {"state": "failed"}});
+        assert_eq!(
+            put(&store, Kind::Stack, "base", with_status(&base, &failed)),
+            ["Stack base", "Stack web"],
+            "it says so"
+        );
         assert_eq!(put(&store, Kind::Stack, "base", with_status(&base, &ready())), ["Stack base", "Stack web"]);
         let requirements = store.requirements("team", "web");
         assert_eq!((&requirements["web"][..], requirements["base"].len()), (&["base".to_owned()][..], 0));

@@ -13,7 +13,7 @@ use pko_api::{
     update::{UpdateSpec, update_type},
 };
 use pko_core::{
-    ask::{Answer, Question, SourceSeen},
+    ask::{Answer, Generations, Question, SourceSeen},
     decide,
     effect::{Effect, Status},
     facts::Facts,
@@ -281,6 +281,7 @@ fn nothing(question: &Question) -> Answer {
         Question::NamespaceTerminating => Answer::Terminating(false),
         Question::Admission { .. } => Answer::Admission(None),
         Question::Outputs { .. } => Answer::Outputs(None),
+        Question::Generations => Answer::Generations(Generations::default()),
         Question::Artifact => Answer::Artifact(Err("nothing to pack".to_owned())),
         Question::Run { .. } | Question::LatestRun { .. } => Answer::Run(pko_core::ask::RunAnswer::Unknown),
     }

@@ -164,7 +164,10 @@ impl Caches {
             let shares = before.as_ref().is_some_and(|before| deploys(before) == deploys(stack));
             let own = stack.metadata.name.clone().unwrap_or_default();
             let required = before.as_ref().is_some_and(|it| it.spec.prerequisites.iter().any(|it| it.name == own));
-            (requires && (ready || after.is_none())) || (shares && ended) || (required && after.is_none())
+            let waits = stack.status.as_ref().is_none_or(|status| {
+                status.current_update.is_none() && !is_true(&status.conditions, ConditionType::READY)
+            });
+            (requires && (ready || waits || after.is_none())) || (shares && ended) || (required && after.is_none())
         };
         let found = self.stacks(|stack| stack.metadata.name.as_deref() != Some(name) && other(stack));
         found.iter().filter_map(|stack| Some(key(Kind::Stack, stack.metadata.name.as_deref()?))).collect()

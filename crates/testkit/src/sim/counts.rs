@@ -22,7 +22,7 @@ pub enum Group {
 }
 
 /// Every effect there is, by name.
-pub const EFFECTS: [&str; 22] = [
+pub const EFFECTS: [&str; 24] = [
     "write stack status",
     "write program status",
     "write workspace status",
@@ -36,6 +36,8 @@ pub const EFFECTS: [&str; 22] = [
     "hold update",
     "release update",
     "delete update",
+    "keep program",
+    "drop program",
     "apply service",
     "apply statefulset",
     "mark pod initialized",

@@ -18,7 +18,7 @@ use super::{
     counts::{Counts, Group},
     invariants,
     things::{Set, Source, Template, Thing},
-    world::{PLANTED, World},
+    world::{PLANTED, World, packed},
 };
 
 type Done = Result<Option<String>, Refused>;
@@ -43,6 +43,16 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
                 stack.meta_mut().annotations.get_or_insert_default().insert(key, request.clone());
                 world.api.store(stack);
             }
+            Ok(None)
+        }
+        Effect::KeepProgram(program) => {
+            let of =
+                (program.metadata.uid.clone().unwrap_or_default(), program.metadata.generation.unwrap_or_default());
+            world.copies.insert(of, packed(program).digest);
+            Ok(None)
+        }
+        Effect::DropProgram { on, generation } => {
+            world.copies.remove(&(on.uid.clone(), *generation));
             Ok(None)
         }
         Effect::ApplyWorkspace { workspace, uid } => apply_workspace(world, workspace, uid.as_deref()),
@@ -296,6 +306,7 @@ pub(super) fn told(effect: &Effect) -> String {
         Effect::HoldStack { on: target, .. }
         | Effect::ReleaseStack { on: target, .. }
         | Effect::RequestUpdate { on: target, .. }
+        | Effect::DropProgram { on: target, .. }
         | Effect::DeleteWorkspace { on: target }
         | Effect::HoldUpdate { on: target }
         | Effect::ReleaseUpdate { on: target }
@@ -312,6 +323,7 @@ pub(super) fn told(effect: &Effect) -> String {
             format!("{} {run_id} in {}", effect.name(), pod.uid)
         }
         Effect::Publish { event, .. } => format!("{} {}: {}", effect.name(), event.reason, event.message),
+        Effect::KeepProgram(program) => format!("{} {:?}", effect.name(), program.metadata.generation),
         Effect::ApplyService { .. } | Effect::ApplyStatefulSet { .. } | Effect::StoreOutputs { .. } => {
             effect.name().to_owned()
         }

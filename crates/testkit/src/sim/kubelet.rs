@@ -229,7 +229,7 @@ fn wind_down(world: &mut World, name: &str, uid: &str, stage: Stage) -> String {
     }
 }
 
-/// The artifact server serves the present generation of a Program only.
+/// The artifact server serves the present generation of a Program, and those of which there are copies.
 fn fetch(world: &World, source: &Source) -> Result<String, String> {
     let (url, digest) = match source {
         Source::Artifact { url, digest } => (url, digest),
@@ -244,9 +244,11 @@ fn fetch(world: &World, source: &Source) -> Result<String, String> {
             Err("the digest differs".to_owned())
         };
     }
-    let served = world.api.all(Kind::Program).filter_map(|thing| thing.program()).find(|program| serves(program, url));
-    let program = served.ok_or("404")?;
-    let found = packed(program).digest;
+    let (name, generation) = names::program_at(url).ok_or("404")?;
+    let program = world.api.get(Kind::Program, name).and_then(|thing| thing.program()).ok_or("404")?;
+    let copy = (program.metadata.uid.clone().unwrap_or_default(), generation);
+    let found =
+        if serves(program, url) { packed(program).digest } else { world.copies.get(&copy).ok_or("404")?.clone() };
     if found == *digest { Ok(found) } else { Err("the digest differs".to_owned()) }
 }
 

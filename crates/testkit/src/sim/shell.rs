@@ -11,7 +11,7 @@ use std::{
 
 use pko_api::names;
 use pko_core::{
-    ask::{Answer, GitTrouble, Question, SourceSeen},
+    ask::{Answer, Generations, GitTrouble, Question, SourceSeen},
     driver::Shell,
     effect::Effect,
     facts::Facts,
@@ -178,6 +178,15 @@ impl World {
                 };
                 found.outputs.iter().map(shown).collect()
             })),
+            Question::Generations => {
+                let uid = self.operators[operator].caches.get(key.kind, &key.name).map(|thing| thing.uid().to_owned());
+                let kept = self.copies.keys().filter(|(of, _)| Some(of) == uid.as_ref()).map(|(_, it)| *it).collect();
+                let workspaces = self.operators[operator].caches.all(Kind::Workspace);
+                let urls = workspaces.filter_map(|it| it.workspace()?.spec.flux.as_ref()?.url.clone());
+                let used = urls.filter_map(|url| names::program_at(&url).map(|(name, it)| (name == key.name, it)));
+                let used = used.filter(|(own, _)| *own).map(|(_, generation)| generation).collect();
+                Answer::Generations(Generations { kept, used })
+            }
             Question::Artifact => {
                 let program = self.operators[operator].caches.get(key.kind, &key.name).cloned();
                 let program = program.as_ref().and_then(|thing| thing.program()).map(packed);

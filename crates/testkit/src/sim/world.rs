@@ -47,6 +47,8 @@ pub(super) struct World {
     pub(super) crash_after: &'static str,
     /// When the Secret that Stacks refer to was last written.
     pub(super) secret_written: Timestamp,
+    /// Copies of Programs, by UID and generation: their digests.
+    pub(super) copies: BTreeMap<(String, i64), String>,
     /// How many commits the branch of the repository has.
     pub(super) commits: u32,
     /// How often the Flux source had something new.
@@ -99,6 +101,7 @@ impl World {
             },
             crash_after: "",
             secret_written: Timestamp::UNIX_EPOCH,
+            copies: BTreeMap::new(),
             commits: 1,
             artifacts: 1,
             forced: BTreeSet::new(),
