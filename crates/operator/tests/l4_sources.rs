@@ -32,12 +32,10 @@ impl<'a> Group<'a> {
     fn kind(&self, kind: &str, scope: &str, versions: &[&str]) -> &Self {
         let plural = format!("{}s", kind.to_lowercase());
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-        let versions: Vec<Value> = versions
+        let stored = *versions.last().unwrap();
+        let all: Vec<Value> = versions
             .iter()
-            .map(|version| {
-                let stored = Some(version) == versions.last();
-                json!({"name": version, "served": true, "storage": stored, "schema": schema})
-            })
+            .map(|version| json!({"name": version, "served": true, "storage": *version == stored, "schema": schema}))
             .collect();
         Kubectl::new().apply(
             &json!({
@@ -47,14 +45,17 @@ impl<'a> Group<'a> {
                     "ownerReferences": [self.scene.namespace.as_owner()],
                 },
                 "spec": {
-                    "group": self.name, "scope": scope, "versions": versions,
+                    "group": self.name, "scope": scope, "versions": all,
                     "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
                 },
             })
             .to_string(),
         );
-        let crd = format!("crd/{plural}.{}", self.name);
-        Kubectl::new().run(&["wait", "--for=condition=Established", &crd, "--timeout=60s"]);
+        let path = format!("/apis/{}/{stored}", self.name);
+        wait_for("the kind to be served", DEADLINE, || {
+            let kinds = Kubectl::new().try_run(&["get", "--raw", &path])?;
+            if kinds.contains(&format!("\"{plural}\"")) { Ok(()) } else { Err(kinds) }
+        });
         self
     }
 
@@ -73,6 +74,11 @@ impl<'a> Group<'a> {
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": OPERATOR_NAMESPACE}],
         });
         Kubectl::new().apply(&json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string());
+        let (resource, account) = (format!("{plural}.{}", self.name), acting_as_the_operator());
+        wait_for("the permission to count", DEADLINE, || {
+            let can = Kubectl::new().try_run(&["auth", "can-i", "watch", &resource, "--all-namespaces", &account])?;
+            if can.trim() == "yes" { Ok(()) } else { Err(can) }
+        });
         self
     }
 
@@ -98,6 +104,10 @@ impl<'a> Group<'a> {
         let object = Object::Stack(serde_json::from_value(stack).unwrap());
         self.scene.store.put(self.scene.key(Kind::Stack, name), object, vec![link]);
     }
+}
+
+fn acting_as_the_operator() -> String {
+    format!("--as=system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}")
 }
 
 fn artifact(revision: &str) -> Value {
