@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 pub const COMPONENT: &str = "pulumi.com/component";
 /// The Stack that an object was made for.
 pub const STACK_NAME: &str = "pulumi.com/stack-name";
+/// The Program that an object was made for.
+pub const PROGRAM_NAME: &str = "pulumi.com/program-name";
 /// Which of the operator's parts made an object for a Workspace or an Update.
 pub const AUTO_COMPONENT: &str = "auto.pulumi.com/component";
 /// The Workspace that an object was made for.
@@ -15,6 +17,8 @@ pub const UPDATE_NAME: &str = "auto.pulumi.com/update-name";
 
 /// Value of [`COMPONENT`].
 pub const STACK: &str = "stack";
+/// Value of [`COMPONENT`] on what belongs to a Program.
+pub const PROGRAM: &str = "program";
 /// Value of [`AUTO_COMPONENT`] on what belongs to a Workspace.
 pub const WORKSPACE: &str = "workspace";
 /// Value of [`AUTO_COMPONENT`] on what belongs to an Update.
@@ -23,6 +27,11 @@ pub const UPDATE: &str = "update";
 /// Of the Workspace and the Updates made for a Stack.
 pub fn of_stack(stack: &str) -> BTreeMap<String, String> {
     labels([(COMPONENT, STACK), (STACK_NAME, stack)])
+}
+
+/// Of the copies of a Program.
+pub fn of_program(program: &str) -> BTreeMap<String, String> {
+    labels([(COMPONENT, PROGRAM), (PROGRAM_NAME, program)])
 }
 
 /// Of the Service, the StatefulSet, its selector and its pods, made for a Workspace.

@@ -64,10 +64,15 @@ const EVERYWHERE: &[(&str, &str)] = &[
     ("updates/finalizers.auto.pulumi.com", "update"),
     ("services", "create patch"),
     ("statefulsets.apps", "get list watch create patch"),
+    ("controllerrevisions.apps", "get list create delete"),
     ("pods", "get list watch create patch delete"),
     ("secrets", "get list watch create"),
     ("configmaps", "get list watch"),
     ("events", "create patch"),
+    ("namespaces", "get"),
+    ("gitrepositories.source.toolkit.fluxcd.io", "get list watch"),
+    ("ocirepositories.source.toolkit.fluxcd.io", "get list watch"),
+    ("buckets.source.toolkit.fluxcd.io", "get list watch"),
 ];
 
 #[test]

@@ -15,11 +15,12 @@ use pko_core::{
 };
 
 use crate::{
-    artifacts::Packs,
+    artifacts::{Copies, Packs},
     cluster::{Cause, Failure},
-    flags::{ExplainKind, Flags},
+    flags::{ExplainKind, Flags, variable},
     operator,
     shell::Reads,
+    sources::Sources,
 };
 
 /// Reads everything as it is, and refuses to write.
@@ -33,7 +34,8 @@ impl Shell for ReadOnly {
 
     async fn observe(&self, key: &Key) -> Result<Facts, Failure> {
         let object = self.reads.object(key.kind, &key.namespace, &key.name).await?;
-        Ok(Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), object))
+        let settings = Settings { known_hosts: self.reads.sources.known_hosts(), ..self.settings.clone() };
+        Ok(Facts::new(key.clone(), Timestamp::now(), settings, object))
     }
 
     async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
@@ -51,7 +53,9 @@ pub async fn explain(flags: &Flags, kind: ExplainKind, object: &str) -> Result<S
     let flags = flags.clone().beside(&std::fs::read("/proc/1/cmdline").unwrap_or_default());
     let cluster = operator::connect(&flags).await?;
     let agents = Arc::new(operator::agents(&cluster));
-    let reads = Reads { cluster, agents, packs: Packs::default() };
+    let sources = Arc::new(Sources::read_only(&cluster, variable));
+    let copies = Copies::new(cluster.clone());
+    let reads = Reads { cluster, agents, packs: Packs::default(), copies, sources };
     let shell = ReadOnly { reads, settings: operator::settings(&flags) };
     let mut facts = shell.observe(&key).await?;
     if facts.object.is_none() {
@@ -128,6 +132,7 @@ fn wording(question: &Question) -> String {
         Question::RunsIn { workspace } => format!("unfinished runs in Workspace {workspace}"),
         Question::Outputs { secret } => format!("outputs in Secret {secret}"),
         Question::Artifact => "the packed Program".to_owned(),
+        Question::Generations => "copies of earlier generations".to_owned(),
         Question::Run { pod, run_id } => format!("run {run_id} in pod {}", pod.name),
         Question::LatestRun { pod, .. } => format!("the latest init run in pod {}", pod.name),
     }
@@ -146,6 +151,9 @@ fn heard(answer: &Answer) -> String {
             Some(changed) => format!("{} keys, last written {changed}", found.keys.len()),
             None => format!("{} keys", found.keys.len()),
         },
+        Answer::Generations(generations) => {
+            format!("{} kept, {} in use", generations.kept.len(), generations.used.len())
+        }
         Answer::Revision(Ok(commit)) => commit.clone(),
         Answer::Revision(Err(
             GitTrouble::Address(why)

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use http_body_util::Full;
-use hyper::{Request, Response, body::Incoming, header, server::conn::http1, service::service_fn};
+use hyper::{Method, Request, Response, body::Incoming, header, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tracing::{debug, warn};
@@ -27,10 +27,11 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     }
 }
 
-/// Answers for ever.
-pub(crate) async fn answer<A>(listener: TcpListener, answer: A)
+/// Answers by method and path, for ever.
+pub(crate) async fn answer<A, F>(listener: TcpListener, answer: A)
 where
-    A: Fn(&Request<Incoming>) -> Response<Body> + Send + Sync + 'static,
+    A: Fn(Method, String) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
 {
     let answer = Arc::new(answer);
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
@@ -47,8 +48,8 @@ where
         let answer = Arc::clone(&answer);
         tokio::spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let response = answer(&request);
-                async move { Ok::<_, Infallible>(response) }
+                let response = answer(request.method().clone(), request.uri().path().to_owned());
+                async move { Ok::<_, Infallible>(response.await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

@@ -14,6 +14,7 @@ mod packed;
 pub mod queue;
 pub mod reconcile;
 pub mod shell;
+pub mod sources;
 pub mod store;
 mod wake;
 pub mod watch;

@@ -27,6 +27,8 @@ pub enum Link {
     OfWorkspace(String),
     /// Runs that Program.
     RunsProgram(String),
+    /// Fetches that generation of that Program.
+    Fetches(String, i64),
     /// Needs that Secret or ConfigMap.
     Uses(ReferenceKind, String),
     /// Takes its program from that Flux source, or another object with such an artifact.
@@ -47,7 +49,8 @@ pub struct Store {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     objects: BTreeMap<Key, Entry>,
-    linked: BTreeMap<(String, Link), BTreeSet<Key>>,
+    /// Few objects have a relation in common, so they are in a list, which is smaller than a set.
+    linked: BTreeMap<(String, Link), Vec<Key>>,
     listed: BTreeSet<Kind>,
     /// What has gone and is still to be decided about, and since when.
     gone: BTreeMap<Key, (Object, Instant)>,
@@ -81,7 +84,11 @@ impl Store {
         all.extend(links.iter().filter(|link| !all.contains(link)).cloned().collect::<Vec<_>>());
         let concerned = wake::concerned(&seen, &key, &all, before, Some(traits));
         for link in &links {
-            seen.linked.entry((key.namespace.clone(), link.clone())).or_default().insert(key.clone());
+            let place =
+                seen.linked.entry((key.namespace.clone(), link.clone())).or_insert_with(|| Vec::with_capacity(1));
+            if let Err(at) = place.binary_search(&key) {
+                place.insert(at, key.clone());
+            }
         }
         seen.objects.insert(key, Entry { object: packed, links, traits });
         concerned
@@ -134,6 +141,14 @@ impl Store {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         let link = Link::From { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
         seen.linked(namespace, link).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The generations of a Program that Workspaces fetch.
+    pub fn generations_used(&self, namespace: &str, program: &str) -> BTreeSet<i64> {
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let place = |generation: i64| (namespace.to_owned(), Link::Fetches(program.to_owned(), generation));
+        let found = seen.linked.range(place(i64::MIN)..=place(i64::MAX));
+        found.filter_map(|((_, link), _)| if let Link::Fetches(_, at) = link { Some(*at) } else { None }).collect()
     }
 
     /// The Stacks that require a Stack.
@@ -229,7 +244,7 @@ impl Seen {
         for link in &entry.links {
             let place = (key.namespace.clone(), link.clone());
             if let Some(keys) = self.linked.get_mut(&place) {
-                keys.remove(key);
+                keys.retain(|other| other != key);
                 if keys.is_empty() {
                     self.linked.remove(&place);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{Stack, labels, names};
+use pko_api::{Stack, labels, names, workspace::WorkspaceSpec};
 use pko_core::{
     references,
     seen::{Key, Kind, Object, stack_of},
@@ -113,7 +113,8 @@ pub(crate) fn links(object: &Object) -> Vec<Link> {
         Object::Stack(stack) => of_spec(stack),
         Object::Workspace(workspace) => {
             let used = references::of(&workspace.spec).into_iter().map(|used| Link::Uses(used.kind, used.name));
-            of_stack(&workspace.metadata).into_iter().chain(used).collect()
+            let fetched = fetches(&workspace.spec).map(|(program, generation)| Link::Fetches(program, generation));
+            of_stack(&workspace.metadata).into_iter().chain(used).chain(fetched).collect()
         }
         Object::Update(update) => {
             let workspace = update.spec.workspace_name.clone().map(Link::OfWorkspace);
@@ -121,6 +122,12 @@ pub(crate) fn links(object: &Object) -> Vec<Link> {
         }
         Object::Program(_) | Object::StatefulSet(_) | Object::Pod(_) | Object::Unreadable(_) => Vec::new(),
     }
+}
+
+/// The Program and its generation that a Workspace fetches.
+pub(crate) fn fetches(spec: &WorkspaceSpec) -> Option<(String, i64)> {
+    let (program, generation) = names::program_at(spec.flux.as_ref()?.url.as_deref()?)?;
+    Some((program.to_owned(), generation))
 }
 
 /// What a Stack looks at.

@@ -10,7 +10,7 @@ use pko_core::{
     driver::Shell as _,
     effect::{Effect, Status, Target},
     references::ReferenceKind,
-    seen::{Kind, PodRef},
+    seen::{Kind, Object, PodRef},
 };
 use pko_operator::cluster::{Cause, Failure};
 use pko_testkit::cluster::list;
@@ -359,4 +359,40 @@ async fn what_is_read_live_is_what_is_there() {
         assert_eq!(answer, Answer::Object(None));
     }
     assert_eq!(scene.ask(Question::Outputs { secret: "absent".to_owned() }).await.unwrap(), Answer::Outputs(None));
+}
+
+#[tokio::test]
+async fn a_copy_of_a_program_is_kept_found_and_let_go() {
+    let scene = Scene::new("copies").await;
+    let manifest = |output: &str| {
+        json!({"apiVersion": "pulumi.com/v1", "kind": "Program", "metadata": {"name": "web"},
+            "program": {"outputs": {"text": output}}})
+    };
+    scene.apply(&manifest("first"));
+    let live = async || match scene.ask(Question::Live(Kind::Program, "web".to_owned())).await.unwrap() {
+        Answer::Object(Some(Object::Program(program))) => program,
+        other => panic!("{other:?}"),
+    };
+    let first = live().await;
+    for _ in 0..2 {
+        scene.perform(Effect::KeepProgram(first.clone())).await.unwrap();
+    }
+    scene.apply(&manifest("second"));
+    let second = live().await;
+    assert_ne!(first.metadata.generation, second.metadata.generation);
+    let key = scene.key(Kind::Program, "web");
+    let kept = async || match scene.shell.answer(&key, &Question::Generations).await.unwrap() {
+        Answer::Generations(generations) => generations.kept.into_iter().collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(kept().await, [1]);
+    let copies = pko_operator::artifacts::Copies::new(scene.cluster.clone());
+    let found = copies.of(&second, 1).await.unwrap().unwrap();
+    assert_eq!(found.program, first.program);
+    assert_eq!(copies.of(&second, 7).await.unwrap(), None);
+    let mut another = second.clone();
+    another.metadata.uid = Some("of-another".to_owned());
+    assert_eq!(copies.of(&another, 1).await.unwrap(), None, "a Program of that name that is gone");
+    scene.perform(Effect::DropProgram { on: scene.target(Kind::Program, "web"), generation: 1 }).await.unwrap();
+    assert_eq!(kept().await, Vec::<i64>::new());
 }

@@ -95,7 +95,7 @@ async fn a_program_is_seen_by_the_watch_and_served() {
     .expect("the watch shows it, and wakes it");
     let listener = http::listen("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(artifacts::serve(listener, Arc::clone(&scene.store)));
+    tokio::spawn(artifacts::serve(listener, Arc::clone(&scene.store), artifacts::Copies::new(scene.cluster.clone())));
     let path = format!("/programs/{}/a", scene.namespace.name());
     let served = get(&address, &format!("{path}/1")).await;
     let program = scene.store.get(&key).unwrap();

@@ -1,8 +1,10 @@
-//! Programs as workspaces fetch them: packed on request, served over HTTP, stored nowhere.
+//! Programs as workspaces fetch them: packed on request, and served over HTTP by every replica.
 
+mod copies;
 mod pack;
 mod server;
 mod yaml;
 
+pub use copies::Copies;
 pub use pack::{Packs, pack};
 pub use server::serve;

@@ -23,6 +23,7 @@ pub mod resources {
     pub const WORKSPACES: Resource = Resource::new(Workspace::API_VERSION, Workspace::KIND, "workspaces");
     pub const UPDATES: Resource = Resource::new(Update::API_VERSION, Update::KIND, "updates");
     pub const STATEFUL_SETS: Resource = Resource::new("apps/v1", "StatefulSet", "statefulsets");
+    pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps/v1", "ControllerRevision", "controllerrevisions");
     pub const PODS: Resource = Resource::new("v1", "Pod", "pods");
     pub const SERVICES: Resource = Resource::new("v1", "Service", "services");
     pub const SECRETS: Resource = Resource::new("v1", "Secret", "secrets");
@@ -93,6 +94,12 @@ impl<'a> At<'a> {
     }
 }
 
+/// Whether a text that a user wrote can be a part of a path, and leads nowhere else.
+pub(crate) fn is_segment(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+    !text.is_empty() && text.chars().all(is_plain) && !matches!(text, "." | "..")
+}
+
 impl fmt::Display for At<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() {
@@ -116,6 +123,14 @@ mod tests {
             At::new(&resources::UPDATES, "team", "").collection(),
             "/apis/auto.pulumi.com/v1alpha1/namespaces/team/updates"
         );
+    }
+
+    #[test]
+    fn a_name_leads_to_no_other_object() {
+        assert!(is_segment("web-1.a_b"));
+        for other in ["", ".", "..", "a/b", "../b", "a?b", "a b", "a%2fb", "ä"] {
+            assert!(!is_segment(other), "{other}");
+        }
     }
 
     #[test]

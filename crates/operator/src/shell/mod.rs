@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use pko_core::{
-    ask::{Answer, Question, RunAnswer, RunState},
+    ask::{Answer, Generations, Question, RunAnswer, RunState},
     driver::Shell,
     effect::Effect,
     facts::Facts,
@@ -23,9 +23,10 @@ use tracing::{debug, info};
 
 use crate::{
     agents::{Agents, Followers},
-    artifacts::Packs,
+    artifacts::{Copies, Packs},
     cluster::{Cluster, Failure},
     reconcile::Places,
+    sources::Sources,
     store::Store,
 };
 use events::Events;
@@ -54,10 +55,17 @@ impl Live {
         followers: Arc<Followers>,
         settings: Settings,
         places: Places,
+        sources: Arc<Sources>,
     ) -> Self {
         Self {
             cluster: cluster.clone(),
-            reads: Reads { cluster: cluster.clone(), agents: Arc::clone(&agents), packs: Packs::default() },
+            reads: Reads {
+                cluster: cluster.clone(),
+                agents: Arc::clone(&agents),
+                packs: Packs::default(),
+                copies: Copies::new(cluster.clone()),
+                sources,
+            },
             store,
             agents,
             followers,
@@ -96,7 +104,8 @@ impl Shell for Live {
     type Error = Failure;
 
     async fn observe(&self, key: &Key) -> Result<Facts, Failure> {
-        let mut facts = Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), self.cached(key));
+        let settings = Settings { known_hosts: self.reads.sources.known_hosts(), ..self.settings.clone() };
+        let mut facts = Facts::new(key.clone(), Timestamp::now(), settings, self.cached(key));
         if facts.object.is_none() {
             facts.gone = self.store.gone(key);
         }
@@ -115,6 +124,10 @@ impl Shell for Live {
             Question::Dependents => Answer::Stacks(self.store.dependents(&key.namespace, &key.name)),
             Question::Namesakes { deploys } => Answer::Stacks(self.store.namesakes(&key.namespace, deploys, &key.name)),
             Question::Artifact => self.reads.artifact(self.cached(key).as_ref()),
+            Question::Generations => Answer::Generations(Generations {
+                kept: self.reads.copies.generations(&key.namespace, &key.name).await?,
+                used: self.store.generations_used(&key.namespace, &key.name),
+            }),
             Question::Live(..)
             | Question::RunsIn { .. }
             | Question::Outputs { .. }

@@ -1,12 +1,12 @@
 //! Reads of things as they are.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
-    ask::{Answer, GitTrouble, Question, SourceSeen},
+    ask::{Answer, Generations, Question},
     references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, ended, held, running},
 };
@@ -20,8 +20,9 @@ use sha2::{Digest, Sha256};
 use super::outputs;
 use crate::{
     agents::Agents,
-    artifacts::Packs,
+    artifacts::{Copies, Packs},
     cluster::{At, Cause, Cluster, Failure, Resource, resources},
+    sources::Sources,
     store::{Link, Store},
     wake, watch,
 };
@@ -32,10 +33,12 @@ pub(crate) struct Reads {
     pub(crate) cluster: Cluster,
     pub(crate) agents: Arc<Agents>,
     pub(crate) packs: Packs,
+    pub(crate) copies: Copies,
+    pub(crate) sources: Arc<Sources>,
 }
 
 impl Reads {
-    /// Answers from the server and from agents, never from what was seen earlier.
+    /// Answers from the server, from agents and from repositories, never from what the watches have shown.
     pub(crate) async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
         let namespace = key.namespace.as_str();
         Ok(match question {
@@ -57,12 +60,16 @@ impl Reads {
             }
             Question::Reference(kind, name) => Answer::Reference(self.reference(*kind, namespace, name).await?),
             Question::Admission { stateful_set } => Answer::Admission(self.admission(namespace, stateful_set).await?),
-            Question::Revision(_) => Answer::Revision(Err(GitTrouble::Unavailable("not supported yet".to_owned()))),
-            Question::Source(_) => Answer::Source(SourceSeen::Unreadable("not supported yet".to_owned())),
+            Question::Revision(listing) => Answer::Revision(self.sources.revision(key, listing).await?),
+            Question::Source(source) => Answer::Source(self.sources.artifact(namespace, source).await?),
             Question::Requirements | Question::Dependents | Question::Namesakes { .. } => {
                 self.among_stacks(key, question).await?
             }
             Question::NamespaceTerminating => Answer::Terminating(self.terminating(namespace).await?),
+            Question::Generations => Answer::Generations(Generations {
+                kept: self.copies.generations(namespace, &key.name).await?,
+                used: self.generations_used(namespace, &key.name).await?,
+            }),
             Question::Outputs { secret } => {
                 let at = At::new(&resources::SECRETS, namespace, secret);
                 Answer::Outputs(self.cluster.get(&at).await?.as_ref().map(outputs::masked))
@@ -126,6 +133,13 @@ impl Reads {
             let keys = found.data.into_iter().chain(found.binary_data).flatten();
             ReferenceSeen { keys: keys.map(|(key, value)| (key, digest(&value))).collect(), changed: written }
         }))
+    }
+
+    /// What the store answers where there is one.
+    async fn generations_used(&self, namespace: &str, program: &str) -> Result<BTreeSet<i64>, Failure> {
+        let found: Vec<Guarded<Workspace>> = self.cluster.list(&resources::WORKSPACES, namespace, |_| true).await?;
+        let used = found.iter().filter_map(|workspace| wake::fetches(&workspace.readable()?.spec));
+        Ok(used.filter(|(name, _)| name == program).map(|(_, generation)| generation).collect())
     }
 
     async fn terminating(&self, namespace: &str) -> Result<bool, Failure> {

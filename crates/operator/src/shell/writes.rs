@@ -51,6 +51,8 @@ impl Live {
                 let at = At::new(Resource::of(on.kind), namespace, &on.name);
                 self.unless_gone(&at, &on.uid, self.cluster.delete(&at, &on.uid).await).await?;
             }
+            Effect::KeepProgram(program) => self.reads.copies.keep(namespace, program).await?,
+            Effect::DropProgram { on, generation } => self.reads.copies.drop(namespace, on, *generation).await?,
             Effect::ApplyService { service } => self.apply(namespace, &resources::SERVICES, service.clone()).await?,
             Effect::ApplyStatefulSet { stateful_set } => {
                 self.apply(namespace, &resources::STATEFUL_SETS, stateful_set.clone()).await?;
