@@ -49,7 +49,7 @@ impl World {
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": name}],
         });
-        Kubectl::new().apply(&json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string());
+        apply(&Kubectl::new(), &json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}));
         let account = format!("--as=system:serviceaccount:{name}:reader");
         wait_for("the permission to count", DEADLINE, || {
             let can = ["auth", "can-i", "watch", "things.sources.test", "--all-namespaces", &account];
@@ -111,6 +111,13 @@ impl World {
     }
 }
 
+/// Without the schemas of all kinds, which take the server long to put together when there is a new one. What was just made
+/// is not known to every part of the server yet.
+fn apply(kubectl: &Kubectl, manifest: &Value) {
+    let flags = ["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-"];
+    wait_for("the objects to be taken", DEADLINE, || kubectl.try_send(&flags, &manifest.to_string()));
+}
+
 /// Makes a kind, in versions of which the last is stored, and waits until it is served.
 fn install(group: &str, kind: &str, scope: &str, versions: &[&str], owner: Option<&Namespace>) {
     let plural = format!("{}s", kind.to_lowercase());
@@ -128,7 +135,7 @@ fn install(group: &str, kind: &str, scope: &str, versions: &[&str], owner: Optio
     if let Some(owner) = owner {
         crd["metadata"]["ownerReferences"] = json!([owner.as_owner()]);
     }
-    Kubectl::new().apply(&crd.to_string());
+    apply(&Kubectl::new(), &crd);
     let path = format!("/apis/{group}/{stored}");
     wait_for("the kind to be served", DEADLINE, || {
         let kinds = Kubectl::new().try_run(&["get", "--raw", &path])?;
