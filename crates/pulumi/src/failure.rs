@@ -16,6 +16,8 @@ const WORDS: usize = LIMIT - 1024;
 pub enum Class {
     /// Another update of the stack is going on, or has left its lock.
     Conflict,
+    /// The state backend cannot be reached.
+    BackendUnavailable,
     /// Pulumi Cloud does not accept the access token, or there is none.
     InvalidAccessToken,
     /// The passphrase of the stack's secrets is wrong or missing.
@@ -46,8 +48,9 @@ pub enum Class {
 }
 
 impl Class {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Conflict,
+        Self::BackendUnavailable,
         Self::InvalidAccessToken,
         Self::InvalidPassphrase,
         Self::ProjectNotFound,
@@ -70,6 +73,7 @@ impl Class {
     pub fn retryable(self) -> bool {
         match self {
             Self::Conflict
+            | Self::BackendUnavailable
             | Self::PluginDownloadFailed
             | Self::ProgramFailed
             | Self::ProviderFailed
@@ -99,7 +103,7 @@ pub struct Failed {
 }
 
 /// Words of the CLI and what they mean; those of one line must all be there. The first line that fits is taken.
-const WORDS_OF: [(&[&str], Class); 26] = [
+const WORDS_OF: [(&[&str], Class); 37] = [
     (&["Conflict: Another update is currently in progress"], Class::Conflict),
     (&["the stack is currently locked by"], Class::Conflict),
     (&["invalid access token"], Class::InvalidAccessToken),
@@ -126,6 +130,17 @@ const WORDS_OF: [(&[&str], Class); 26] = [
     (&["error: preview canceled"], Class::Canceled),
     (&["error: refresh canceled"], Class::Canceled),
     (&["error: destroy canceled"], Class::Canceled),
+    (&["connection refused"], Class::BackendUnavailable),
+    (&["connection reset by peer"], Class::BackendUnavailable),
+    (&["no such host"], Class::BackendUnavailable),
+    (&["no route to host"], Class::BackendUnavailable),
+    (&["network is unreachable"], Class::BackendUnavailable),
+    (&["i/o timeout"], Class::BackendUnavailable),
+    (&["TLS handshake timeout"], Class::BackendUnavailable),
+    (&["[429]"], Class::BackendUnavailable),
+    (&["[502]"], Class::BackendUnavailable),
+    (&["[503]"], Class::BackendUnavailable),
+    (&["[504]"], Class::BackendUnavailable),
 ];
 
 /// The class that the CLI's own words tell.
@@ -170,6 +185,7 @@ fn of_the_cli_alone(class: Class) -> bool {
     matches!(
         class,
         Class::Conflict
+            | Class::BackendUnavailable
             | Class::InvalidAccessToken
             | Class::InvalidPassphrase
             | Class::ProjectNotFound
@@ -230,6 +246,11 @@ fn class_of(ended: &Ended, summary: &Summary, stderr: &str) -> Class {
 fn remedy(class: Class, text: &str, now: Timestamp) -> Option<String> {
     Some(match class {
         Class::Conflict => conflict(text, now),
+        Class::BackendUnavailable => {
+            "The state backend does not answer, or not now; is its address right, and is there a \
+             way to it from the workspace?"
+                .to_owned()
+        }
         Class::InvalidAccessToken => "Give the stack a valid PULUMI_ACCESS_TOKEN, through envRefs or the environment \
              of its workspace."
             .to_owned(),
@@ -395,6 +416,13 @@ mod tests {
     fn a_failure_before_the_engine_is_told_by_the_words_on_standard_error() {
         for (code, stderr, class, told) in [
             (1, "error: [409] Conflict: Another update is currently in progress.", Class::Conflict, "`pulumi cancel`"),
+            (
+                255,
+                "error: problem logging in: dial tcp 10.0.0.1:443: connect: connection refused",
+                Class::BackendUnavailable,
+                "does not answer",
+            ),
+            (1, "error: [503] Service Unavailable", Class::BackendUnavailable, "does not answer"),
             (1, LOCKED, Class::Conflict, "root@shop-workspace-0 (pid 28977) since 2026-11-15T23:15:47Z, 4 minutes ago"),
             (1, "error: getting secrets manager: invalid access token", Class::InvalidAccessToken, "envRefs"),
             (

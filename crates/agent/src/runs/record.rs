@@ -113,6 +113,7 @@ pub(crate) enum Reason {
     IncompatibleConfiguration,
     UpdateFailed,
     UpdateConflict,
+    BackendUnavailable,
     InvalidAccessToken,
     InvalidPassphrase,
     ProjectNotFound,
@@ -138,6 +139,7 @@ impl From<Class> for Reason {
     fn from(class: Class) -> Self {
         match class {
             Class::Conflict => Self::UpdateConflict,
+            Class::BackendUnavailable => Self::BackendUnavailable,
             Class::InvalidAccessToken => Self::InvalidAccessToken,
             Class::InvalidPassphrase => Self::InvalidPassphrase,
             Class::ProjectNotFound => Self::ProjectNotFound,
@@ -160,12 +162,13 @@ impl From<Class> for Reason {
 
 impl Reason {
     #[cfg(test)]
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::InstallationFailed,
         Self::InitializationFailed,
         Self::IncompatibleConfiguration,
         Self::UpdateFailed,
         Self::UpdateConflict,
+        Self::BackendUnavailable,
         Self::InvalidAccessToken,
         Self::InvalidPassphrase,
         Self::ProjectNotFound,
@@ -192,6 +195,7 @@ impl Reason {
             Self::IncompatibleConfiguration => "IncompatibleConfiguration",
             Self::UpdateFailed => "UpdateFailed",
             Self::UpdateConflict => "UpdateConflict",
+            Self::BackendUnavailable => "BackendUnavailable",
             Self::InvalidAccessToken => "InvalidAccessToken",
             Self::InvalidPassphrase => "InvalidPassphrase",
             Self::ProjectNotFound => "ProjectNotFound",
