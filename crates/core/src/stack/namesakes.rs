@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use pko_api::{Stack, reasons::stack as reason};
+use pko_api::{
+    Stack,
+    conditions::{ConditionType, is_true},
+    reasons::stack as reason,
+};
 
 use super::{draft::Draft, source};
 use crate::{facts::Facts, step::Decision};
@@ -55,9 +59,11 @@ pub fn deploys(stack: &Stack) -> String {
     [&[backend, spec.stack.as_str()], &program[..]].concat().join(" ")
 }
 
-/// Whether a Stack has an update planned or running that changes something.
+/// Whether a Stack has an update planned or running that changes something. One that is stalled may have planned an
+/// update that it cannot begin; as long as one runs, it is not.
 fn updates(stack: &Stack) -> bool {
-    let current = stack.status.as_ref().and_then(|status| status.current_update.as_ref());
+    let status = stack.status.as_ref().filter(|status| !is_true(&status.conditions, ConditionType::STALLED));
+    let current = status.and_then(|status| status.current_update.as_ref());
     // One of another generation may be of another kind.
     let of_this = |generation: i64| stack.metadata.generation.unwrap_or_default() == generation;
     current.is_some_and(|current| !(previews(stack) && of_this(current.generation)))
