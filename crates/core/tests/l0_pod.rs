@@ -219,7 +219,7 @@ fn a_pod_that_fetches_over_ssh_knows_the_hosts_of_its_secret_and_of_the_cluster(
     }});
     let cluster = json!({"name": "GIT_SSH_KNOWN_HOSTS_CLUSTER", "value": "git.test ssh-rsa AA== $$(me)"});
     for url in ["git@git.test:app.git", "ssh://git@git.test/app.git"] {
-        assert_eq!(hosts(url, None), [secret.clone()]);
+        assert_eq!(hosts(url, None), std::slice::from_ref(&secret));
         assert_eq!(hosts(url, Some("git.test ssh-rsa AA== $(me)")), [secret.clone(), cluster.clone()]);
     }
     for url in ["https://git.test/app.git", "HTTP://git.test/app.git"] {

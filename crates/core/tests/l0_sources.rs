@@ -79,7 +79,7 @@ fn somebody_who_waits_gets_a_fresh_look_and_who_polls_may_share() {
     let mut world = World::of_stack(with_last(on_branch(), last));
     let (_, then) = world.act();
     assert_eq!(listing(&world).max_age, Duration::from_secs(54));
-    assert_eq!(then, Then::Requeue(Duration::from_secs(60)), "and it polls");
+    assert_eq!(then, Then::Requeue(Duration::from_mins(1)), "and it polls");
 }
 
 #[rstest]

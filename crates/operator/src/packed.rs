@@ -15,7 +15,7 @@ pub(crate) enum Packed {
     Workspace(Box<[u8]>),
     Update(Box<[u8]>),
     /// What is small, or has no such form.
-    AsItIs(Object),
+    AsItIs(Box<Object>),
 }
 
 impl Packed {
@@ -27,7 +27,7 @@ impl Packed {
             Object::Update(update) => serde_json::to_vec(update).ok().map(|text| Self::Update(text.into())),
             Object::StatefulSet(_) | Object::Pod(_) | Object::Unreadable(_) => None,
         };
-        text.unwrap_or_else(|| Self::AsItIs(object.clone()))
+        text.unwrap_or_else(|| Self::AsItIs(Box::new(object.clone())))
     }
 
     /// The object again. What was written by us can be read by us.
@@ -37,7 +37,7 @@ impl Packed {
             Self::Program(text) => Object::Program(serde_json::from_slice(text).ok()?),
             Self::Workspace(text) => Object::Workspace(serde_json::from_slice(text).ok()?),
             Self::Update(text) => Object::Update(serde_json::from_slice(text).ok()?),
-            Self::AsItIs(object) => object.clone(),
+            Self::AsItIs(object) => (**object).clone(),
         })
     }
 }

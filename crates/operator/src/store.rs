@@ -71,13 +71,13 @@ const WATCHED: [Kind; 6] = [Kind::Stack, Kind::Program, Kind::Workspace, Kind::U
 
 impl Store {
     /// Takes an object in, and says whom that concerns.
-    pub fn put(&self, key: Key, object: Object, links: Vec<Link>) -> BTreeSet<Key> {
+    pub fn put(&self, key: Key, object: &Object, links: Vec<Link>) -> BTreeSet<Key> {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        let packed = Packed::of(&object);
+        let packed = Packed::of(object);
         if seen.objects.get(&key).is_some_and(|entry| entry.object == packed && entry.links == links) {
             return BTreeSet::new();
         }
-        let traits = Traits::of(&object);
+        let traits = Traits::of(object);
         let before = seen.objects.get(&key).map(|entry| entry.traits);
         // Those whom it concerned before have to know as well.
         let mut all = seen.remove(&key);

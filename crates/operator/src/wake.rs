@@ -189,12 +189,12 @@ mod tests {
             Kind::StatefulSet | Kind::Pod => panic!("these have no JSON form here"),
         };
         let links = links(&object);
-        words(&store.put(key(kind, name), object, links))
+        words(&store.put(key(kind, name), &object, links))
     }
 
     fn put_pod(store: &Store, name: &str, uid: &str) -> Vec<String> {
         let pod = PodSeen { uid: uid.to_owned(), ..PodSeen::default() };
-        words(&store.put(key(Kind::Pod, name), Object::Pod(pod), vec![Link::OfWorkspace("web".to_owned())]))
+        words(&store.put(key(Kind::Pod, name), &Object::Pod(pod), vec![Link::OfWorkspace("web".to_owned())]))
     }
 
     fn words(keys: &BTreeSet<Key>) -> Vec<String> {
@@ -376,7 +376,7 @@ mod tests {
     fn a_stateful_set_concerns_its_workspace() {
         let links = vec![Link::OfWorkspace("web".to_owned())];
         let set = Object::StatefulSet(StatefulSetSeen::default());
-        assert_eq!(words(&store().put(key(Kind::StatefulSet, "web-workspace"), set, links)), ["Workspace web"]);
+        assert_eq!(words(&store().put(key(Kind::StatefulSet, "web-workspace"), &set, links)), ["Workspace web"]);
     }
 
     #[test]

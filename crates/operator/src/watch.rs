@@ -176,7 +176,7 @@ impl Feed {
         let key = self.key(&object);
         object.meta_mut().managed_fields = None;
         let (object, links) = reduce(object);
-        self.store.put(key, object, links)
+        self.store.put(key, &object, links)
     }
 
     fn key<K: Resource<DynamicType = ()>>(&self, object: &K) -> Key {

@@ -100,7 +100,7 @@ impl World {
         let link = Link::From { group: group.to_owned(), kind: "Thing".to_owned(), name: source.to_owned() };
         let object = Object::Stack(serde_json::from_value(stack).unwrap());
         let key = Key { kind: Kind::Stack, namespace: self.namespace.name().to_owned(), name: name.to_owned() };
-        self.store.put(key, object, vec![link]);
+        self.store.put(key, &object, vec![link]);
     }
 
     /// The next Stack that is woken.

@@ -70,7 +70,7 @@ impl Network {
     /// Waits until the cable is gone, which the kernel sees to shortly after the last process of the cluster.
     pub(crate) fn await_gone(&self) -> Result<()> {
         let link = Path::new("/sys/class/net").join(self.link());
-        super::await_some("the end of the cluster's network", Duration::from_secs(60), || {
+        super::await_some("the end of the cluster's network", Duration::from_mins(1), || {
             (!link.exists()).then_some(())
         })
         .with_context(|| {

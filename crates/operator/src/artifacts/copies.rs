@@ -22,8 +22,8 @@ struct Revision {
     metadata: ObjectMeta,
     #[serde(default)]
     data: Value,
-    #[serde(default)]
-    revision: i64,
+    #[serde(default, rename = "revision")]
+    generation: i64,
 }
 
 impl Copies {
@@ -96,7 +96,7 @@ impl Copies {
         let at = At::new(&resources::CONTROLLER_REVISIONS, namespace, &copy);
         let Some(found) = self.cluster.get::<Revision>(&at).await? else { return Ok(None) };
         let uid = program.metadata.uid.as_deref().unwrap_or_default();
-        if found.revision != generation || !belongs(&found.metadata, uid) {
+        if found.generation != generation || !belongs(&found.metadata, uid) {
             return Ok(None);
         }
         let Ok(spec) = serde_json::from_value(found.data["program"].clone()) else { return Ok(None) };

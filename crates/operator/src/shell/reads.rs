@@ -155,7 +155,7 @@ impl Reads {
             let object = watch::seen(stack, Object::Stack);
             let Some(name) = object.stack().and_then(|stack| stack.metadata.name.clone()) else { continue };
             let links = wake::links(&object);
-            store.put(Key { kind: Kind::Stack, namespace: key.namespace.clone(), name }, object, links);
+            store.put(Key { kind: Kind::Stack, namespace: key.namespace.clone(), name }, &object, links);
         }
         Ok(match question {
             Question::Requirements => Answer::Requirements(store.requirements(&key.namespace, &key.name)),

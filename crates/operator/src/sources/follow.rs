@@ -227,7 +227,7 @@ mod tests {
         let stack = json!({"metadata": {"name": name, "namespace": "team"}, "spec": {"stack": "dev"}});
         let (group, kind) = ("sources.test".to_owned(), "Thing".to_owned());
         let link = Link::From { group, kind, name: source.to_owned() };
-        store.put(key(name), Object::Stack(serde_json::from_value(stack).unwrap()), vec![link]);
+        store.put(key(name), &Object::Stack(serde_json::from_value(stack).unwrap()), vec![link]);
     }
 
     /// Watches of a server that is not there.

@@ -1,6 +1,6 @@
 //! What an operator process sees of the cluster: a cache per kind, each some way behind, and who is woken by a change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use pko_api::{
     Stack, Update, annotations,
@@ -140,12 +140,12 @@ impl Caches {
         let mut found = BTreeMap::new();
         let mut open = vec![name.to_owned()];
         while let Some(name) = open.pop() {
-            if !found.contains_key(&name) {
-                let stack = self.get(Kind::Stack, &name).and_then(|thing| thing.stack());
-                let required = stack.map(|stack| &stack.spec.prerequisites).into_iter().flatten();
-                let required: Vec<String> = required.map(|other| other.name.clone()).collect();
+            let stack = self.get(Kind::Stack, &name).and_then(|thing| thing.stack());
+            let required = stack.map(|stack| &stack.spec.prerequisites).into_iter().flatten();
+            let required: Vec<String> = required.map(|other| other.name.clone()).collect();
+            if let Entry::Vacant(place) = found.entry(name) {
                 open.extend(required.iter().cloned());
-                found.insert(name, required);
+                place.insert(required);
             }
         }
         found
@@ -163,11 +163,11 @@ impl Caches {
             let requires = stack.spec.prerequisites.iter().any(|required| required.name == name);
             let shares = before.as_ref().is_some_and(|before| deploys(before) == deploys(stack));
             let own = stack.metadata.name.clone().unwrap_or_default();
-            let required = before.as_ref().is_some_and(|it| it.spec.prerequisites.iter().any(|it| it.name == own));
+            let needed = before.as_ref().is_some_and(|it| it.spec.prerequisites.iter().any(|it| it.name == own));
             let waits = stack.status.as_ref().is_none_or(|status| {
                 status.current_update.is_none() && !is_true(&status.conditions, ConditionType::READY)
             });
-            (requires && (ready || waits || after.is_none())) || (shares && ended) || (required && after.is_none())
+            (requires && (ready || waits || after.is_none())) || (shares && ended) || (needed && after.is_none())
         };
         let found = self.stacks(|stack| stack.metadata.name.as_deref() != Some(name) && other(stack));
         found.iter().filter_map(|stack| Some(key(Kind::Stack, stack.metadata.name.as_deref()?))).collect()

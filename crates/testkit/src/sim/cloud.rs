@@ -99,22 +99,21 @@ impl Cloud {
         execution.end = Some(end);
         let stack = execution.stack.clone();
         match (execution.kind, end) {
-            (_, End::Refused) => {}
             (OperationKind::Up, End::Succeeded) => {
                 self.stacks.insert(stack, Deployed { whole: true, ..leaves.clone() });
             }
-            (OperationKind::Up, _) => {
+            (OperationKind::Up, End::Failed | End::Killed) => {
                 self.stacks.insert(stack, Deployed { whole: false, ..leaves.clone() });
             }
             (OperationKind::Destroy, End::Succeeded) => {
                 self.stacks.remove(&stack);
             }
-            (OperationKind::Destroy, _) => {
+            (OperationKind::Destroy, End::Failed | End::Killed) => {
                 if let Some(deployed) = self.stacks.get_mut(&stack) {
                     deployed.whole = false;
                 }
             }
-            (OperationKind::Preview | OperationKind::Refresh, _) => {}
+            (OperationKind::Preview | OperationKind::Refresh, _) | (_, End::Refused) => {}
         }
     }
 

@@ -431,7 +431,8 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
         (spec.refresh, spec.expect_no_refresh_changes) = (true, true);
     }
     if name == STACKS[1] && chance.percent(40) {
-        require(&mut spec, *chance.pick(&["1s", "30s", "1h"]));
+        let within = *chance.pick(&["1s", "30s", "1h"]);
+        require(&mut spec, within);
     }
     if name == STACKS[0] && chance.percent(2) {
         // Round in a circle, if the other requires this one.
