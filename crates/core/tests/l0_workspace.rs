@@ -48,7 +48,7 @@ fn current_set() -> StatefulSetSeen {
 
 /// The identifier of an attempt to make the pod ready.
 fn init(attempt: u32) -> String {
-    format!("init.pod-uid.{}.{attempt}", plan(&workspace()).stacks_hash)
+    format!("init.pod-uid.{}.1.{attempt}", plan(&workspace()).stacks_hash)
 }
 
 /// A pod that was made ready for the stacks of [`workspace`].
@@ -70,8 +70,7 @@ fn with_pod(workspace: Workspace, pod: PodSeen) -> World {
 }
 
 fn with_run(world: World, answer: RunAnswer) -> World {
-    let question =
-        Question::LatestRun { pod: pod().agent().unwrap(), prefix: init(1).trim_end_matches('1').to_owned() };
+    let question = Question::LatestRun { pod: pod().agent().unwrap(), prefix: "init.pod-uid.".to_owned() };
     world.answer(question, Answer::Run(answer))
 }
 
@@ -467,6 +466,24 @@ fn one_that_destroys_a_stack_goes_when_that_is_gone() {
 }
 
 #[test]
+fn stacks_that_are_as_they_once_were_are_made_ready_anew() {
+    // In between, the same pod was made ready for others.
+    let others = RunSeen {
+        run_id: "init.pod-uid.other.2.3".to_owned(),
+        state: RunState::Succeeded,
+        end_time: Some(at(-1)),
+        ..RunSeen::default()
+    };
+    let (effects, _) = with_run(with_pod(workspace(), fresh_pod()), RunAnswer::Known(Box::new(others))).act();
+    let started = effects.iter().find_map(|effect| match effect {
+        Effect::StartInit { run_id, .. } => Some(run_id.as_str()),
+        _ => None,
+    });
+    let hash = plan(&workspace()).stacks_hash;
+    assert_eq!(started, Some(format!("init.pod-uid.{hash}.3.1").as_str()), "{effects:?}");
+}
+
+#[test]
 fn a_program_is_packed_once_per_generation() {
     let mut program = program();
     program.status = None;
@@ -475,7 +492,7 @@ fn a_program_is_packed_once_per_generation() {
         World::new(Kind::Program, "program", Object::Program(Box::new(program))).answer(Question::Artifact, packed())
     };
     let (effects, _) = world(program.clone()).act();
-    let [Effect::Status { status: Status::Program(status), .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [_, Effect::Status { status: Status::Program(status), .. }] = effects.as_slice() else { panic!("{effects:?}") };
     let artifact = status.artifact.clone().unwrap();
     assert_eq!(artifact.url, "http://operator.test:80/programs/team/program/1");
     assert_eq!(artifact.path, "programs/team/program/1.tar.gz");

@@ -55,7 +55,7 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
         // Pods of another operator are not marked with their stacks; any change would have renewed them.
         if pod.initialized {
             let then = renewal::due(set, pod, planned, facts.now);
-            return initialize::ready(facts, &mut report, pod, &planned.stacks_hash, then);
+            return initialize::ready(facts, &mut report, pod, then);
         }
     } else if let [running, ..] = facts.runs_in(name)? {
         // It began with the configuration that the pod has now.

@@ -36,17 +36,11 @@ const RARE_RETRY: Duration = Duration::from_mins(30);
 const INTERRUPTED: &str = "Interrupted";
 
 /// The pod was made ready before.
-pub(super) fn ready(
-    facts: &Facts,
-    report: &mut Report,
-    pod: &PodSeen,
-    stacks_hash: &str,
-    then: Then,
-) -> Decision<Step> {
+pub(super) fn ready(facts: &Facts, report: &mut Report, pod: &PodSeen, then: Then) -> Decision<Step> {
     let mut version = report.pulumi_version();
     if version.is_empty()
         && let Some(agent) = pod.agent()
-        && let RunAnswer::Known(run) = facts.latest_run(&agent, &prefix(&agent, stacks_hash))?
+        && let RunAnswer::Known(run) = facts.latest_run(&agent, &Attempt::prefix(&agent))?
     {
         version.clone_from(&run.pulumi_version);
     }
@@ -57,13 +51,19 @@ pub(super) fn ready(
 /// Starts the run, follows it, reports its end, and tries again what may work later.
 pub(super) fn run(facts: &Facts, report: &mut Report, pod: &PodSeen, stacks_hash: &str) -> Decision<Step> {
     let Some(agent) = pod.agent() else { return Ok(report.no_pod(None, SILENT)) };
-    match facts.latest_run(&agent, &prefix(&agent, stacks_hash))? {
+    match facts.latest_run(&agent, &Attempt::prefix(&agent))? {
         RunAnswer::Silent { why } => Ok(silent(facts, report, pod, why)),
         RunAnswer::Refused { code, message } => {
             let event = events::workspace::connection_failure(message);
             Ok(report.not_ready_with(&Reason::reported(code), message, event, Then::Requeue(SILENT)))
         }
-        RunAnswer::Unknown => Ok(start(report, agent, stacks_hash, 1)),
+        RunAnswer::Unknown => Ok(start(report, agent, stacks_hash, Attempt::first())),
+        // What made the pod ready for other stacks has undone what made it ready for these, if anything had.
+        RunAnswer::Known(run)
+            if !Attempt::is_for(&run.run_id, stacks_hash) && !matches!(run.state, RunState::Running(_)) =>
+        {
+            Ok(start(report, agent, stacks_hash, Attempt::of(&run.run_id).anew()))
+        }
         RunAnswer::Known(run) => match &run.state {
             RunState::Running(Phase::Installing) => {
                 let then = Then::Requeue(LOOK_AGAIN);
@@ -88,10 +88,10 @@ fn silent(facts: &Facts, report: &mut Report, pod: &PodSeen, why: &str) -> Step 
     report.not_ready_with(&reason::CONNECTION_FAILED, why, event, Then::Requeue(SILENT))
 }
 
-fn start(report: &mut Report, pod: PodRef, stacks_hash: &str, attempt: u32) -> Step {
+fn start(report: &mut Report, pod: PodRef, stacks_hash: &str, attempt: Attempt) -> Step {
     let spec = report.spec();
     let init = Init { stacks: spec.stacks.clone(), skip_install: spec.project_info.is_some() };
-    let run_id = format!("{}{attempt}", prefix(&pod, stacks_hash));
+    let run_id = attempt.run_id(&pod, stacks_hash);
     let effects = vec![Effect::StartInit { pod, run_id, init }];
     report.not_ready(&reason::INSTALLING, message::INSTALLING, effects, Then::Requeue(LOOK_AGAIN))
 }
@@ -111,11 +111,11 @@ fn failed(
     run: &RunSeen,
     failure: &Failure,
 ) -> Decision<Step> {
-    let attempt = attempt(&run.run_id);
-    let period = if failure.retryable { backoff(attempt) } else { RARE_RETRY };
+    let attempt = Attempt::of(&run.run_id);
+    let period = if failure.retryable { backoff(attempt.number) } else { RARE_RETRY };
     let wait = period.saturating_sub(run.end_time.map_or(period, |end| elapsed(end, facts.now)));
     if failure.reason == INTERRUPTED || wait.is_zero() {
-        return Ok(start(report, pod, stacks_hash, attempt + 1));
+        return Ok(start(report, pod, stacks_hash, attempt.next()));
     }
     if missing::outlived(facts, report.spec(), seen)? && facts.runs_in(&facts.key.name)?.is_empty() {
         // What has changed reaches a pod's environment only when it starts.
@@ -136,11 +136,44 @@ fn backoff(attempt: u32) -> Duration {
     FIRST_RETRY.saturating_mul(3_u32.saturating_pow(attempt.saturating_sub(1))).min(LONGEST_RETRY)
 }
 
-/// What the identifiers of all attempts in a pod to make the same stacks ready begin with.
-fn prefix(pod: &PodRef, stacks_hash: &str) -> String {
-    format!("init.{}.{stacks_hash}.", pod.uid)
+/// Which attempt it is to make a pod ready: how often the pod was to be made ready for other stacks than before, and the
+/// number of tries since then. The stacks may be the same again that they once were, so they alone do not tell.
+#[derive(Clone, Copy)]
+struct Attempt {
+    turn: u32,
+    number: u32,
 }
 
-fn attempt(run_id: &str) -> u32 {
-    run_id.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(1)
+impl Attempt {
+    const fn first() -> Self {
+        Self { turn: 1, number: 1 }
+    }
+
+    const fn next(self) -> Self {
+        Self { number: self.number + 1, ..self }
+    }
+
+    const fn anew(self) -> Self {
+        Self { turn: self.turn + 1, number: 1 }
+    }
+
+    fn of(run_id: &str) -> Self {
+        let mut numbers = run_id.rsplit('.').map(|part| part.parse().unwrap_or(1));
+        let mut number = || numbers.next().unwrap_or(1);
+        let (number, turn) = (number(), number());
+        Self { turn, number }
+    }
+
+    /// What the identifiers of all attempts in a pod begin with.
+    fn prefix(pod: &PodRef) -> String {
+        format!("init.{}.", pod.uid)
+    }
+
+    fn run_id(self, pod: &PodRef, stacks_hash: &str) -> String {
+        format!("{}{stacks_hash}.{}.{}", Self::prefix(pod), self.turn, self.number)
+    }
+
+    fn is_for(run_id: &str, stacks_hash: &str) -> bool {
+        run_id.rsplit('.').nth(2) == Some(stacks_hash)
+    }
 }
