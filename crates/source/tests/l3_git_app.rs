@@ -6,19 +6,8 @@ mod git;
 use git::{Shop, access, assert_checked_out, fetch, resolve};
 use pko_source::git::GitError;
 use pko_testkit::git::{GitHub, HttpServer, KeyForm, KeyKind, SshKey};
-use ring::signature::{KeyPair as _, RsaKeyPair};
-use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
 
 const TOKEN: &str = "hunter2-installation";
-
-fn public_key(key: &SshKey) -> Vec<u8> {
-    let pair = match PrivateKeyDer::from_pem_slice(key.private.as_bytes()).unwrap() {
-        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
-        PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
-        _ => panic!("it is an RSA key"),
-    };
-    pair.unwrap().public_key().as_ref().to_vec()
-}
 
 fn variables<'a>(key: &'a SshKey, api: &'a str) -> Vec<(&'static str, &'a str)> {
     vec![
@@ -36,7 +25,7 @@ async fn an_app_reads_its_repositories_with_a_key_of_either_form() {
     server.require_login("git", TOKEN);
     for form in [KeyForm::Pem, KeyForm::Pkcs8] {
         let key = SshKey::new(KeyKind::Rsa, form, "");
-        let github = GitHub::start("4711", "42", public_key(&key), TOKEN);
+        let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
         let api = github.api();
         let mut variables = variables(&key, &api);
         // The token of the app comes before one that is given.
@@ -55,7 +44,7 @@ async fn github_is_asked_again_when_it_is_not_ready() {
     let shop = Shop::new();
     let server = HttpServer::plain(&shop.repositories);
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
-    let github = GitHub::start("4711", "42", public_key(&key), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
     let api = github.api();
     let access = access(&variables(&key, &api)).unwrap();
     github.fail_next([500, 0, 429]);
@@ -72,7 +61,7 @@ async fn an_app_that_github_does_not_know_fails_at_once_and_says_what_to_check()
     let server = HttpServer::plain(&shop.repositories);
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
     let other = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
-    let github = GitHub::start("4711", "42", public_key(&key), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
     let api = github.api();
     let error = resolve(&server.url("shop.git"), &access(&variables(&other, &api)).unwrap(), "main").await.unwrap_err();
     let text = error.to_string();
@@ -88,7 +77,7 @@ async fn a_token_that_the_repository_refuses_is_called_the_apps() {
     let server = HttpServer::plain(&shop.repositories);
     server.require_login("git", "another");
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pkcs8, "");
-    let github = GitHub::start("4711", "42", public_key(&key), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
     let api = github.api();
     let error = resolve(&server.url("shop.git"), &access(&variables(&key, &api)).unwrap(), "main").await.unwrap_err();
     let text = error.to_string();

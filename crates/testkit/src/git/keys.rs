@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
+use ring::signature::{KeyPair as _, RsaKeyPair};
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
 use tempfile::TempDir;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,16 @@ impl SshKey {
             .args(form));
         let public = fs::read_to_string(file.with_extension("pub")).unwrap();
         Self { private: fs::read_to_string(file).unwrap(), public: public.trim().to_owned() }
+    }
+
+    /// The public half of an RSA key that is not in OpenSSH's form, as PKCS#1 has it.
+    pub fn rsa_public(&self) -> Vec<u8> {
+        let pair = match PrivateKeyDer::from_pem_slice(self.private.as_bytes()).unwrap() {
+            PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
+            PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
+            _ => panic!("it is no RSA key"),
+        };
+        pair.unwrap().public_key().as_ref().to_vec()
     }
 
     /// `SHA256:…`
