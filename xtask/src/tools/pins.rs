@@ -130,8 +130,8 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "registry",
         version: "v3.1.2",
-        recipe: Recipe::Modules(&["github.com/distribution/distribution/v3 {version}"]),
-        binaries: &[("registry", "github.com/distribution/distribution/v3/cmd/registry")],
+        recipe: Recipe::OwnMain(&["github.com/distribution/distribution/v3 {version}"]),
+        binaries: &[("registry", ".")],
         stamps: &[],
         purpose: "Flux OCIRepository sources",
     },
