@@ -25,6 +25,12 @@ pub const GIT_DIR: &str = "GIT_DIR";
 pub const GIT_SHALLOW: &str = "GIT_SHALLOW";
 /// Private key.
 pub const GIT_SSH_PRIVATE_KEY: &str = "GIT_SSH_PRIVATE_KEY";
+/// Keys of hosts, as lines of known_hosts: those of the Secret that holds the private key.
+pub const GIT_SSH_KNOWN_HOSTS: &str = "GIT_SSH_KNOWN_HOSTS";
+/// Key of these lines in that Secret, and in the ConfigMap of the cluster.
+pub const KNOWN_HOSTS_KEY: &str = "known_hosts";
+/// Keys of hosts that all of the cluster knows.
+pub const GIT_SSH_KNOWN_HOSTS_CLUSTER: &str = "GIT_SSH_KNOWN_HOSTS_CLUSTER";
 /// User name.
 pub const GIT_USERNAME: &str = "GIT_USERNAME";
 /// Password, or passphrase of the private key.

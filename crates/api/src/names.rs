@@ -7,6 +7,9 @@ pub const OPERATOR_NAMESPACE: &str = "pulumi-kubernetes-operator";
 /// The operator's service account unless told otherwise.
 pub const OPERATOR_SERVICE_ACCOUNT: &str = "controller-manager";
 
+/// The ConfigMap with the keys of hosts that all of the cluster knows, in the operator's namespace.
+pub const KNOWN_HOSTS: &str = "pulumi-kubernetes-operator-known-hosts";
+
 /// Longest name of a Stack. Its StatefulSet is `<name>-workspace`, and the name of a revision of
 /// that, with a hash of ten characters, has to fit into a label.
 pub const LONGEST_STACK_NAME: usize = 42;

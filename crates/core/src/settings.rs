@@ -1,6 +1,6 @@
 //! What the operator was started with, as far as decisions depend on it.
 
-/// Read once from flags and environment by the shell.
+/// Read from flags and environment by the shell; the hosts are read again when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Image that holds the agent.
@@ -11,4 +11,6 @@ pub struct Settings {
     pub flux_max_untar_size_bytes: Option<String>,
     /// Where the artifacts of Programs are served: `host:port`, with or without scheme.
     pub artifact_address: String,
+    /// The keys of hosts that all of the cluster knows, as lines of known_hosts.
+    pub known_hosts: Option<String>,
 }

@@ -203,6 +203,31 @@ fn fetching_from_git() {
 }
 
 #[test]
+fn a_pod_that_fetches_over_ssh_knows_the_hosts_of_its_secret_and_of_the_cluster() {
+    let spec = |url: &str| {
+        let key = json!({"name": "deploy", "key": "identity"});
+        json!({"git": {"url": url, "ref": "main", "auth": {"sshPrivateKey": key}}})
+    };
+    let hosts = |url: &str, cluster: Option<&str>| -> Vec<Value> {
+        let settings = Settings { known_hosts: cluster.map(str::to_owned), ..settings() };
+        let set = build::stateful_set(&workspace(spec(url)), &settings).unwrap().object;
+        let env = set["spec"]["template"]["spec"]["initContainers"][1]["env"].as_array().unwrap().clone();
+        env.into_iter().filter(|variable| variable["name"].as_str().unwrap().contains("KNOWN_HOSTS")).collect()
+    };
+    let secret = json!({"name": "GIT_SSH_KNOWN_HOSTS", "valueFrom": {
+        "secretKeyRef": {"name": "deploy", "key": "known_hosts", "optional": true},
+    }});
+    let cluster = json!({"name": "GIT_SSH_KNOWN_HOSTS_CLUSTER", "value": "git.test ssh-rsa AA== $$(me)"});
+    for url in ["git@git.test:app.git", "ssh://git@git.test/app.git"] {
+        assert_eq!(hosts(url, None), [secret.clone()]);
+        assert_eq!(hosts(url, Some("git.test ssh-rsa AA== $(me)")), [secret.clone(), cluster.clone()]);
+    }
+    for url in ["https://git.test/app.git", "HTTP://git.test/app.git"] {
+        assert!(hosts(url, Some("git.test ssh-rsa AA==")).is_empty(), "{url}");
+    }
+}
+
+#[test]
 fn linking_a_directory_of_the_image() {
     let pod = pod(json!({"local": {"dir": "/app"}}));
     let fetch = &pod["initContainers"][1];

@@ -40,7 +40,7 @@ impl GitHost {
         let app = App {
             id: APP.to_owned(),
             installation: INSTALLATION.to_owned(),
-            public_key: app_key.rsa_public(),
+            public_key: app_key.rsa_public_key(),
             token: APP_TOKEN.to_owned(),
         };
         Self {

@@ -17,9 +17,10 @@ use pko_core::{
 use crate::{
     artifacts::Packs,
     cluster::{Cause, Failure},
-    flags::{ExplainKind, Flags},
+    flags::{ExplainKind, Flags, variable},
     operator,
     shell::Reads,
+    sources::Sources,
 };
 
 /// Reads everything as it is, and refuses to write.
@@ -33,7 +34,8 @@ impl Shell for ReadOnly {
 
     async fn observe(&self, key: &Key) -> Result<Facts, Failure> {
         let object = self.reads.object(key.kind, &key.namespace, &key.name).await?;
-        Ok(Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), object))
+        let settings = Settings { known_hosts: self.reads.sources.known_hosts(), ..self.settings.clone() };
+        Ok(Facts::new(key.clone(), Timestamp::now(), settings, object))
     }
 
     async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
@@ -51,7 +53,8 @@ pub async fn explain(flags: &Flags, kind: ExplainKind, object: &str) -> Result<S
     let flags = flags.clone().beside(&std::fs::read("/proc/1/cmdline").unwrap_or_default());
     let cluster = operator::connect(&flags).await?;
     let agents = Arc::new(operator::agents(&cluster));
-    let reads = Reads { cluster, agents, packs: Packs::default() };
+    let sources = Arc::new(Sources::read_only(&cluster, variable));
+    let reads = Reads { cluster, agents, packs: Packs::default(), sources };
     let shell = ReadOnly { reads, settings: operator::settings(&flags) };
     let mut facts = shell.observe(&key).await?;
     if facts.object.is_none() {

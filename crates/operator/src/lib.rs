@@ -13,6 +13,7 @@ pub mod operator;
 pub mod queue;
 pub mod reconcile;
 pub mod shell;
+pub mod sources;
 pub mod store;
 mod wake;
 pub mod watch;

@@ -22,6 +22,7 @@ use crate::{
     queue::Queue,
     reconcile::{Places, Reconciles},
     shell::Live,
+    sources::Sources,
     store::Store,
     watch,
 };
@@ -59,11 +60,14 @@ pub async fn run(flags: Flags) -> Result<End> {
     let listener = http::listen(flags.artifact_bind_address()).await?;
     services.spawn(artifacts::serve(listener, Arc::clone(&store)));
     let agents = Arc::new(agents(&cluster));
-    services.spawn(tidy(Arc::clone(&agents)));
+    let sources = Arc::new(Sources::new(&cluster, &store, &queue, variable));
+    services.spawn(tidy(Arc::clone(&agents), Arc::clone(&sources)));
 
     let followers = Arc::new(Followers::new(Arc::clone(&agents), Arc::clone(&queue)));
     let places = Places::new(most_reconciles(variable("MAX_CONCURRENT_RECONCILES").as_deref()));
-    let shell = Arc::new(Live::new(&cluster, Arc::clone(&store), agents, followers, settings(&flags), places.clone()));
+    let settings = settings(&flags);
+    let shell = Live::new(&cluster, Arc::clone(&store), agents, followers, settings, places.clone(), sources);
+    let shell = Arc::new(shell);
     let reconciles = Reconciles::new(places);
     let work = async {
         while !store.complete() {
@@ -134,6 +138,8 @@ pub(crate) fn settings(flags: &Flags) -> Settings {
         agent_image_pull_policy: pull_policy(variable("AGENT_IMAGE_PULL_POLICY").as_deref()).to_owned(),
         flux_max_untar_size_bytes: variable("FLUX_MAX_UNTAR_SIZE_BYTES"),
         artifact_address: flags.artifact_address(hostname),
+        // Of the moment, and therefore not known here.
+        known_hosts: None,
     }
 }
 
@@ -162,10 +168,11 @@ fn most_reconciles(given: Option<&str>) -> u32 {
     given.and_then(|text| text.parse().ok()).filter(|most| *most > 0).unwrap_or(MOST_RECONCILES)
 }
 
-async fn tidy(agents: Arc<Agents>) {
+async fn tidy(agents: Arc<Agents>, sources: Arc<Sources>) {
     loop {
         tokio::time::sleep(TIDY).await;
         agents.tidy();
+        sources.tidy();
     }
 }
 

@@ -189,7 +189,7 @@ impl Feed {
 }
 
 /// Without the object that may be in it.
-fn told(error: &watcher::Error) -> String {
+pub(crate) fn told(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

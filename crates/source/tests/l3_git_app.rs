@@ -25,7 +25,7 @@ async fn an_app_reads_its_repositories_with_a_key_of_either_form() {
     server.require_login("git", TOKEN);
     for form in [KeyForm::Pem, KeyForm::Pkcs8] {
         let key = SshKey::new(KeyKind::Rsa, form, "");
-        let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
+        let github = GitHub::start("4711", "42", key.rsa_public_key(), TOKEN);
         let api = github.api();
         let mut variables = variables(&key, &api);
         // The token of the app comes before one that is given.
@@ -44,7 +44,7 @@ async fn github_is_asked_again_when_it_is_not_ready() {
     let shop = Shop::new();
     let server = HttpServer::plain(&shop.repositories);
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
-    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public_key(), TOKEN);
     let api = github.api();
     let access = access(&variables(&key, &api)).unwrap();
     github.fail_next([500, 0, 429]);
@@ -61,7 +61,7 @@ async fn an_app_that_github_does_not_know_fails_at_once_and_says_what_to_check()
     let server = HttpServer::plain(&shop.repositories);
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
     let other = SshKey::new(KeyKind::Rsa, KeyForm::Pem, "");
-    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public_key(), TOKEN);
     let api = github.api();
     let error = resolve(&server.url("shop.git"), &access(&variables(&other, &api)).unwrap(), "main").await.unwrap_err();
     let text = error.to_string();
@@ -77,7 +77,7 @@ async fn a_token_that_the_repository_refuses_is_called_the_apps() {
     let server = HttpServer::plain(&shop.repositories);
     server.require_login("git", "another");
     let key = SshKey::new(KeyKind::Rsa, KeyForm::Pkcs8, "");
-    let github = GitHub::start("4711", "42", key.rsa_public(), TOKEN);
+    let github = GitHub::start("4711", "42", key.rsa_public_key(), TOKEN);
     let api = github.api();
     let error = resolve(&server.url("shop.git"), &access(&variables(&key, &api)).unwrap(), "main").await.unwrap_err();
     let text = error.to_string();

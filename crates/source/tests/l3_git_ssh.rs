@@ -191,6 +191,10 @@ async fn a_host_that_is_not_known_is_refused_with_its_fingerprint() {
     assert!(text.contains(&server.host_keys()[0].fingerprint()), "{text}");
     assert!(text.contains("is not known") && text.contains("GIT_SSH_KNOWN_HOSTS"), "{text}");
     assert!(text.contains(&format!("at port {}", server.port())), "{text}");
+    let (_, line) = text.rsplit_once(": ").unwrap();
+    let variables = [("GIT_SSH_PRIVATE_KEY", key.private.as_str()), ("GIT_SSH_KNOWN_HOSTS_CLUSTER", line)];
+    let found = resolve(&server.url("shop.git"), &access(&variables).unwrap(), "main").await;
+    assert_eq!(found.unwrap(), shop.main[2], "the line that is told lets the host in");
 }
 
 #[tokio::test]
@@ -228,9 +232,12 @@ async fn host_keys_are_found_in_every_place_and_form() {
     assert!(fs::read_to_string(&hashed).unwrap().starts_with("|1|"));
     let two = format!("/no/such/file:{}", hashed.display());
     let contents = server.hashed_known_hosts();
-    for (name, value) in
-        [("HOME", home.path().to_str().unwrap()), ("SSH_KNOWN_HOSTS", &two), ("GIT_SSH_KNOWN_HOSTS", &contents)]
-    {
+    for (name, value) in [
+        ("HOME", home.path().to_str().unwrap()),
+        ("SSH_KNOWN_HOSTS", &two),
+        ("GIT_SSH_KNOWN_HOSTS", &contents),
+        ("GIT_SSH_KNOWN_HOSTS_CLUSTER", &contents),
+    ] {
         let access = access(&[("GIT_SSH_PRIVATE_KEY", &key.private), (name, value)]).unwrap();
         assert_eq!(resolve(&server.url("shop.git"), &access, "main").await.unwrap(), shop.main[2], "{name}");
     }
@@ -276,6 +283,25 @@ async fn a_server_that_falls_silent_is_given_up() {
         assert!(matches!(error, GitError::Unreachable { .. }), "{error:?}");
         assert!(error.to_string().ends_with("the server said nothing for 2s"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_or_is_too_long_is_given_up() {
+    let (shop, key) = (Shop::new(), key());
+    let server = SshServer::start(&shop.repositories, &[&key], &SshOptions::default());
+    let url = server.url("shop.git");
+    let mut access = known(&server, &key, &[]);
+    access.patience.most = Some(100);
+    let error = resolve(&url, &access, "main").await.unwrap_err().to_string();
+    assert!(error.ends_with("its answer is longer than 100 bytes"), "{error}");
+    // A byte now and then keeps silence away.
+    let more = "ForceCommand while sleep 0.2; do printf 0; done";
+    let server = SshServer::start(&shop.repositories, &[&key], &SshOptions { more, ..SshOptions::default() });
+    let mut access = known(&server, &key, &[]);
+    access.patience.whole = Some(Duration::from_millis(500));
+    access.patience.waits.clear();
+    let error = resolve(&server.url("shop.git"), &access, "main").await.unwrap_err().to_string();
+    assert!(error.contains("takes longer than 500ms"), "{error}");
 }
 
 #[tokio::test]

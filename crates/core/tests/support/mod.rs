@@ -36,6 +36,7 @@ pub(crate) fn settings() -> Settings {
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         flux_max_untar_size_bytes: None,
         artifact_address: "operator.test:80".to_owned(),
+        known_hosts: None,
     }
 }
 

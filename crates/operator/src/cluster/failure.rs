@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::At;
-
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -34,7 +32,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn of(doing: &str, at: &At<'_>, error: &kube::Error) -> Self {
+    pub(super) fn of(doing: &str, at: &(impl ToString + ?Sized), error: &kube::Error) -> Self {
         let kube::Error::Api(status) = error else {
             return Self::new(Cause::Unreachable, doing, at, innermost(error));
         };
@@ -71,11 +69,11 @@ impl Failure {
         &self.why
     }
 
-    pub(super) fn late(doing: &str, at: &At<'_>, limit: Duration) -> Self {
+    pub(super) fn late(doing: &str, at: &(impl ToString + ?Sized), limit: Duration) -> Self {
         Self::new(Cause::Unreachable, doing, at, format!("no answer from the API server within {limit:?}"))
     }
 
-    pub(super) fn other(doing: &str, at: &At<'_>, why: String) -> Self {
+    pub(super) fn other(doing: &str, at: &(impl ToString + ?Sized), why: String) -> Self {
         Self::new(Cause::Other, doing, at, why)
     }
 
@@ -123,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::resources;
+    use crate::cluster::{At, resources};
 
     #[rstest]
     #[case::a_stale_version(409, "Conflict", Cause::Conflict)]

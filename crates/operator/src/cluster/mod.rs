@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 pub(crate) use failure::innermost;
 pub use failure::{Cause, Failure};
+pub(crate) use resource::is_segment;
 pub use resource::{At, Resource, resources};
 
 /// What is asked of the server about an object that was written: its metadata, and not the object.
@@ -78,6 +79,11 @@ impl Cluster {
     /// An object as it is; nothing if there is none.
     pub async fn get<T: DeserializeOwned>(&self, at: &At<'_>) -> Result<Option<T>, Failure> {
         absent_is_none(self.send("reading", at, request("GET", &at.path(), JSON)).await)
+    }
+
+    /// What is at a path, for kinds that are known by name only; what it is called in words.
+    pub(crate) async fn get_at<T: DeserializeOwned>(&self, path: &str, what: &str) -> Result<T, Failure> {
+        self.send("reading", what, request("GET", path, JSON)).await
     }
 
     /// An object's metadata as it is; nothing if there is none.
@@ -156,7 +162,7 @@ impl Cluster {
     async fn send<T: DeserializeOwned>(
         &self,
         doing: &str,
-        at: &At<'_>,
+        at: &(impl ToString + ?Sized),
         request: Result<Request<Vec<u8>>, http::Error>,
     ) -> Result<T, Failure> {
         let request = request.map_err(|error| Failure::other(doing, at, error.to_string()))?;

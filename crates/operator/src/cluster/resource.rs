@@ -93,6 +93,12 @@ impl<'a> At<'a> {
     }
 }
 
+/// Whether a text that a user wrote can be a part of a path, and leads nowhere else.
+pub(crate) fn is_segment(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+    !text.is_empty() && text.chars().all(is_plain) && !matches!(text, "." | "..")
+}
+
 impl fmt::Display for At<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() {
@@ -116,6 +122,14 @@ mod tests {
             At::new(&resources::UPDATES, "team", "").collection(),
             "/apis/auto.pulumi.com/v1alpha1/namespaces/team/updates"
         );
+    }
+
+    #[test]
+    fn a_name_leads_to_no_other_object() {
+        assert!(is_segment("web-1.a_b"));
+        for other in ["", ".", "..", "a/b", "../b", "a?b", "a b", "a%2fb", "ä"] {
+            assert!(!is_segment(other), "{other}");
+        }
     }
 
     #[test]

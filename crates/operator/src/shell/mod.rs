@@ -26,6 +26,7 @@ use crate::{
     artifacts::Packs,
     cluster::{Cluster, Failure},
     reconcile::Places,
+    sources::Sources,
     store::Store,
 };
 use events::Events;
@@ -54,10 +55,11 @@ impl Live {
         followers: Arc<Followers>,
         settings: Settings,
         places: Places,
+        sources: Arc<Sources>,
     ) -> Self {
         Self {
             cluster: cluster.clone(),
-            reads: Reads { cluster: cluster.clone(), agents: Arc::clone(&agents), packs: Packs::default() },
+            reads: Reads { cluster: cluster.clone(), agents: Arc::clone(&agents), packs: Packs::default(), sources },
             store,
             agents,
             followers,
@@ -96,7 +98,8 @@ impl Shell for Live {
     type Error = Failure;
 
     async fn observe(&self, key: &Key) -> Result<Facts, Failure> {
-        let mut facts = Facts::new(key.clone(), Timestamp::now(), self.settings.clone(), self.cached(key));
+        let settings = Settings { known_hosts: self.reads.sources.known_hosts(), ..self.settings.clone() };
+        let mut facts = Facts::new(key.clone(), Timestamp::now(), settings, self.cached(key));
         if facts.object.is_none() {
             facts.gone = self.store.gone(key);
         }

@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{Guarded, Program, Stack, Update, Workspace};
 use pko_core::{
-    ask::{Answer, GitTrouble, Question, SourceSeen},
+    ask::{Answer, Question},
     references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, Object, PodSeen, StatefulSetSeen, ended, held, running},
 };
@@ -22,6 +22,7 @@ use crate::{
     agents::Agents,
     artifacts::Packs,
     cluster::{At, Cause, Cluster, Failure, Resource, resources},
+    sources::Sources,
     store::{Link, Store},
     wake, watch,
 };
@@ -32,10 +33,11 @@ pub(crate) struct Reads {
     pub(crate) cluster: Cluster,
     pub(crate) agents: Arc<Agents>,
     pub(crate) packs: Packs,
+    pub(crate) sources: Arc<Sources>,
 }
 
 impl Reads {
-    /// Answers from the server and from agents, never from what was seen earlier.
+    /// Answers from the server, from agents and from repositories, never from what the watches have shown.
     pub(crate) async fn answer(&self, key: &Key, question: &Question) -> Result<Answer, Failure> {
         let namespace = key.namespace.as_str();
         Ok(match question {
@@ -57,8 +59,8 @@ impl Reads {
             }
             Question::Reference(kind, name) => Answer::Reference(self.reference(*kind, namespace, name).await?),
             Question::Admission { stateful_set } => Answer::Admission(self.admission(namespace, stateful_set).await?),
-            Question::Revision(_) => Answer::Revision(Err(GitTrouble::Unavailable("not supported yet".to_owned()))),
-            Question::Source(_) => Answer::Source(SourceSeen::Unreadable("not supported yet".to_owned())),
+            Question::Revision(listing) => Answer::Revision(self.sources.revision(key, listing).await?),
+            Question::Source(source) => Answer::Source(self.sources.artifact(namespace, source).await?),
             Question::Requirements | Question::Dependents | Question::Namesakes { .. } => {
                 self.among_stacks(key, question).await?
             }

@@ -21,6 +21,7 @@ use pko_operator::{
     queue::Queue,
     reconcile::Places,
     shell::Live,
+    sources::Sources,
     store::Store,
 };
 use pko_testkit::cluster::{ACCOUNT, Kubectl, Namespace, OPERATOR_NAMESPACE, install_permissions, read};
@@ -31,6 +32,7 @@ pub struct Scene {
     pub namespace: Namespace,
     pub cluster: Cluster,
     pub shell: Live,
+    pub sources: Arc<Sources>,
     pub store: Arc<Store>,
     pub queue: Arc<Queue>,
 }
@@ -75,9 +77,12 @@ impl Scene {
             agent_image_pull_policy: "IfNotPresent".to_owned(),
             flux_max_untar_size_bytes: None,
             artifact_address: "localhost:9090".to_owned(),
+            known_hosts: None,
         };
-        let shell = Live::new(&cluster, Arc::clone(&store), agents, followers, settings, Places::new(1));
-        Self { namespace: Namespace::new(subject), cluster, shell, store, queue }
+        let sources = Arc::new(Sources::new(&cluster, &store, &queue, |_| None));
+        let places = Places::new(1);
+        let shell = Live::new(&cluster, Arc::clone(&store), agents, followers, settings, places, Arc::clone(&sources));
+        Self { namespace: Namespace::new(subject), cluster, shell, sources, store, queue }
     }
 
     pub fn key(&self, kind: Kind, name: &str) -> Key {

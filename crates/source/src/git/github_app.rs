@@ -3,13 +3,14 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use reqwest::{StatusCode, Url};
+use reqwest::{Response, StatusCode, Url};
 use ring::{
     rand::SystemRandom,
     rsa::KeyPair,
     signature::{RSA_PKCS1_SHA256, RsaKeyPair},
 };
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     credentials::App,
@@ -27,10 +28,31 @@ const LEEWAY: Duration = Duration::from_mins(1);
 /// The longest that GitHub takes.
 const LIFETIME: Duration = Duration::from_mins(10);
 
-/// A token with which the app's installation reads its repositories.
-pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Result<Secret, GitError> {
+/// What of GitHub's answer is read. It is short; what another server says may not be.
+const MOST_OF_AN_ANSWER: usize = 64 * 1024;
+
+/// A token with which an app's installation reads its repositories.
+#[derive(Debug, Clone)]
+pub struct AppToken {
+    pub(super) secret: Secret,
+    /// When GitHub stops to take it, as GitHub writes it.
+    pub expires_at: Option<String>,
+}
+
+/// What tells apps, their installations and their keys apart, and nothing about any of them.
+pub(super) fn identity(app: &App, url: &GitUrl) -> Result<[u8; 32], GitError> {
+    let mut hash = Sha256::new();
+    for part in [endpoint(app, url)?.as_str(), &app.id, app.key.reveal()] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    Ok(hash.finalize().into())
+}
+
+/// Has GitHub make a token.
+pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Result<AppToken, GitError> {
     let endpoint = endpoint(app, url)?;
-    let client = http::build(|| http::builder().connect_timeout(patience.connect), &endpoint).map_err(|error| {
+    let client = http::build(|| patience.applied(http::builder()), &endpoint).map_err(|error| {
         GitError::Credentials(format!(
             "asking GitHub for a token: the HTTP client cannot start: {}",
             http::reason(error)
@@ -48,7 +70,7 @@ pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Resul
             |error| GitError::Unreachable { repository: http::shown(&endpoint), reason: http::reason(error) };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
-        let body = response.bytes().await.map_err(unreachable)?;
+        let body = beginning(response).await.map_err(unreachable)?;
         if http::is_transient(status) {
             let reason = format!("GitHub API returned status {}", status.as_u16());
             return Err(GitError::Unreachable { repository: http::shown(&endpoint), reason });
@@ -62,7 +84,10 @@ pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Resul
         }
         let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         match answer["token"].as_str().filter(|token| !token.is_empty()) {
-            Some(token) => Ok(Secret::new(token)),
+            Some(token) => Ok(AppToken {
+                secret: Secret::new(token),
+                expires_at: answer["expires_at"].as_str().map(str::to_owned),
+            }),
             None => Err(GitError::Failed {
                 repository: http::shown(&endpoint),
                 reason: "GitHub API returned an empty token".to_owned(),
@@ -70,6 +95,16 @@ pub(super) async fn token(app: &App, url: &GitUrl, patience: &Patience) -> Resul
         }
     })
     .await
+}
+
+async fn beginning(mut response: Response) -> reqwest::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while body.len() < MOST_OF_AN_ANSWER
+        && let Some(chunk) = response.chunk().await?
+    {
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 fn endpoint(app: &App, url: &GitUrl) -> Result<Url, GitError> {
@@ -99,7 +134,7 @@ fn signed(app: &App, now: SystemTime) -> Result<Secret, GitError> {
         Ok(PrivateKeyDer::Pkcs1(der)) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
         Ok(PrivateKeyDer::Pkcs8(der)) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
         Ok(_) => return Err(unusable("it is no RSA key")),
-        Err(_) => return Err(unusable("it is no private key in PEM form")),
+        Err(_) => return Err(unusable("failed to decode PEM block from GitHub App private key")),
     };
     let key: KeyPair = key.map_err(|error| unusable(&error.to_string()))?;
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -143,6 +178,23 @@ mod tests {
         let url = GitUrl::parse("https://github.com/a/b").unwrap();
         assert!(endpoint(&app(None, "../x"), &url).is_err());
         assert!(endpoint(&app(Some("file:///x"), "7"), &url).is_err());
+    }
+
+    #[test]
+    fn apps_differ_by_their_name_installation_place_and_key() {
+        let url = GitUrl::parse("https://github.com/a/b").unwrap();
+        let identity = |app: &App, url: &GitUrl| identity(app, url).unwrap();
+        let first = app(None, "7");
+        assert_eq!(identity(&first, &url), identity(&first, &GitUrl::parse("https://github.com/c/d").unwrap()));
+        for other in [
+            App { id: "2".to_owned(), ..first.clone() },
+            App { key: Secret::new("another"), ..first.clone() },
+            app(None, "8"),
+            app(Some("https://elsewhere"), "7"),
+        ] {
+            assert_ne!(identity(&first, &url), identity(&other, &url));
+        }
+        assert_ne!(identity(&first, &url), identity(&first, &GitUrl::parse("https://git.corp/a/b").unwrap()));
     }
 
     #[test]

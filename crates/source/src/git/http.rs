@@ -35,6 +35,7 @@ pub(super) struct HttpConnection {
     home: Url,
     /// Where it is instead, if the server sent us there.
     moved_to: Option<String>,
+    patience: Patience,
     trouble: Trouble,
 }
 
@@ -45,7 +46,7 @@ impl HttpConnection {
         patience: &Patience,
         trouble: &Trouble,
     ) -> Result<gix_http::Transport<Self>, GitError> {
-        let builder = || http::builder().connect_timeout(patience.connect).read_timeout(patience.silence);
+        let builder = || patience.applied(http::builder());
         let client = http::build(builder, &place.url).map_err(|error| {
             trouble.failed(format!(
                 "the HTTP client cannot start: {}; for https the image needs CA certificates, or SSL_CERT_FILE must \
@@ -59,6 +60,7 @@ impl HttpConnection {
             login: login.clone(),
             home: place.url.clone(),
             moved_to: None,
+            patience: patience.clone(),
             trouble: trouble.clone(),
         };
         let url = gix::Url::try_from(place.url.as_str()).map_err(|error| trouble.failed(error.to_string()))?;
@@ -83,6 +85,16 @@ impl HttpConnection {
             request = request.header(AUTHORIZATION, header.reveal());
         }
         Ok(request)
+    }
+
+    fn exchange(&self, state: State) -> Rc<RefCell<Exchange>> {
+        Rc::new(RefCell::new(Exchange {
+            runtime: self.runtime.clone(),
+            patience: self.patience.clone(),
+            heard: 0,
+            trouble: self.trouble.clone(),
+            state,
+        }))
     }
 
     fn failed<T>(&self, error: GitError) -> gix::Result<T> {
@@ -172,9 +184,7 @@ impl Http for HttpConnection {
             };
             self.moved_to = Some(base.to_owned());
         }
-        let exchange =
-            Exchange { runtime: self.runtime.clone(), trouble: self.trouble.clone(), state: State::Answer(response) };
-        let exchange = Rc::new(RefCell::new(exchange));
+        let exchange = self.exchange(State::Answer(response));
         Ok(GetResponse { headers: Headers::new(&exchange), body: Body::new(&exchange) })
     }
 
@@ -187,8 +197,7 @@ impl Http for HttpConnection {
     ) -> gix::Result<PostResponse<Headers, Body, Outgoing>> {
         let request = self.request(url, true, headers)?;
         let state = State::Question { request: Box::new(request), body: Vec::new(), login: self.login.clone() };
-        let exchange = Exchange { runtime: self.runtime.clone(), trouble: self.trouble.clone(), state };
-        let exchange = Rc::new(RefCell::new(exchange));
+        let exchange = self.exchange(state);
         Ok(PostResponse {
             post_body: Outgoing(Rc::clone(&exchange)),
             headers: Headers::new(&exchange),
@@ -208,6 +217,8 @@ impl Http for HttpConnection {
 /// A question, then its answer. What is asked for is small, so it is sent when somebody wants the answer.
 pub(super) struct Exchange {
     runtime: Handle,
+    patience: Patience,
+    heard: u64,
     trouble: Trouble,
     state: State,
 }
@@ -244,7 +255,14 @@ impl Exchange {
         loop {
             match runtime.block_on(self.answer()?.chunk()) {
                 Ok(Some(chunk)) if chunk.is_empty() => {}
-                Ok(chunk) => return Ok(chunk.map(Vec::from).unwrap_or_default()),
+                Ok(chunk) => {
+                    let chunk = chunk.map(Vec::from).unwrap_or_default();
+                    self.heard = self
+                        .patience
+                        .enough(self.heard, chunk.len())
+                        .map_err(|why| self.broken(self.trouble.failed(why)))?;
+                    return Ok(chunk);
+                }
                 Err(error) => return Err(self.broken(self.trouble.unreachable(http::reason(error)))),
             }
         }

@@ -24,6 +24,7 @@ use std::{
 pub use self::{
     credentials::Credentials,
     error::GitError,
+    github_app::AppToken,
     ssh::KnownHosts,
     transport::Patience,
     url::{GitUrl, UrlError},
@@ -37,6 +38,8 @@ pub struct Access {
     pub credentials: Credentials,
     pub known_hosts: KnownHosts,
     pub patience: Patience,
+    /// Used in the place of one that GitHub would make.
+    app_token: Option<AppToken>,
 }
 
 impl Access {
@@ -46,17 +49,42 @@ impl Access {
             credentials: Credentials::from_variables(&variable)?,
             known_hosts: KnownHosts::from_variables(&variable),
             patience: Patience::default(),
+            app_token: None,
         })
     }
 
+    /// What tells GitHub Apps apart, if the address is read with the token of one.
+    pub fn app(&self, url: &GitUrl) -> Result<Option<[u8; 32]>, GitError> {
+        self.used_app(url).map(|app| github_app::identity(app, url)).transpose()
+    }
+
+    /// A new token of the GitHub App that the address is read with, if it is.
+    pub async fn new_app_token(&self, url: &GitUrl) -> Result<Option<AppToken>, GitError> {
+        match self.used_app(url) {
+            Some(app) => Ok(Some(github_app::token(app, url, &self.patience).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// With a token of the GitHub App that was made before.
+    #[must_use]
+    pub fn with_app_token(mut self, token: AppToken) -> Self {
+        self.app_token = Some(token);
+        self
+    }
+
+    fn used_app(&self, url: &GitUrl) -> Option<&credentials::App> {
+        self.credentials.app.as_ref().filter(|_| !url.is_ssh())
+    }
+
     async fn dialer(&self, url: &GitUrl) -> Result<Dialer, GitError> {
-        let app_token = match &self.credentials.app {
-            Some(app) if !url.is_ssh() => Some(github_app::token(app, url, &self.patience).await?),
-            _ => None,
+        let app_token = match &self.app_token {
+            Some(token) if self.used_app(url).is_some() => Some(token.clone()),
+            _ => self.new_app_token(url).await?,
         };
         Ok(Dialer {
             url: url.clone(),
-            login: self.credentials.login(url, app_token),
+            login: self.credentials.login(url, app_token.map(|token| token.secret)),
             credentials: self.credentials.clone(),
             known_hosts: self.known_hosts.clone(),
             patience: self.patience.clone(),
@@ -70,6 +98,14 @@ pub enum Depth {
     Full,
     /// That commit alone, if the server gives it so.
     One,
+}
+
+/// The commit that is named by all its digits.
+pub fn commit(reference: &str) -> Option<String> {
+    match Revision::parse(reference) {
+        Revision::Commit(commit) => Some(commit.to_string()),
+        _ => None,
+    }
 }
 
 /// The commit that a branch, a tag or a ref is at; nothing means the default branch. All digits of a commit mean that

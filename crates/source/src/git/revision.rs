@@ -77,12 +77,14 @@ impl Revision {
             return Ok(wanted);
         }
         let all = match told {
-            Some(refs) => refs,
-            None => list(&mut transport, &handshake, &PLACES[..2], &trouble)?,
+            Some(refs) => Ok(refs),
+            None => list(&mut transport, &handshake, &PLACES[..2], &trouble),
         };
-        let (revision, hint) = match self {
-            Self::Reference(name) => (format!("branch, tag or ref {name:?}"), told_names(&all)),
-            _ => ("default branch".to_owned(), told_names(&all)),
+        // Which names there are is good to know, and no more: there may be too many to hear them all.
+        let hint = all.map_or_else(|_| "what it has could not be listed".to_owned(), |refs| told_names(&refs));
+        let revision = match self {
+            Self::Reference(name) => format!("branch, tag or ref {name:?}"),
+            _ => "default branch".to_owned(),
         };
         Err(GitError::NoRevision { repository: dialer.url.to_string(), revision, hint })
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use gix_transport::client::blocking_io;
+use reqwest::ClientBuilder;
 use tokio::runtime::Handle;
 
 use super::{
@@ -28,13 +29,54 @@ pub struct Patience {
     pub connect: Duration,
     /// Between two pieces of what a server sends.
     pub silence: Duration,
+    /// For all that a server sends in one answer, if there is a limit.
+    pub whole: Option<Duration>,
+    /// How many bytes of that are listened to, if there is a limit.
+    pub most: Option<u64>,
     /// Before each further try.
     pub waits: Vec<Duration>,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), silence: Duration::from_mins(2), waits: http::WAITS.to_vec() }
+        Self {
+            connect: Duration::from_secs(30),
+            silence: Duration::from_mins(2),
+            whole: None,
+            most: None,
+            waits: http::WAITS.to_vec(),
+        }
+    }
+}
+
+impl Patience {
+    /// For a look at a repository that can be had again soon: one try, which ends in time and takes little memory.
+    pub fn for_a_look() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(20),
+            whole: Some(Duration::from_secs(30)),
+            most: Some(32 << 20),
+            waits: Vec::new(),
+        }
+    }
+
+    /// A client that waits no longer.
+    pub(super) fn applied(&self, client: ClientBuilder) -> ClientBuilder {
+        let client = client.connect_timeout(self.connect).read_timeout(self.silence);
+        match self.whole {
+            Some(whole) => client.timeout(whole),
+            None => client,
+        }
+    }
+
+    /// Adds to what was heard so far, unless it becomes too much.
+    pub(super) fn enough(&self, heard: u64, more: usize) -> Result<u64, String> {
+        let heard = heard.saturating_add(more as u64);
+        match self.most {
+            Some(most) if heard > most => Err(format!("its answer is longer than {most} bytes")),
+            _ => Ok(heard),
+        }
     }
 }
 

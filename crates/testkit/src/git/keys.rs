@@ -55,12 +55,12 @@ impl SshKey {
         Self { private: fs::read_to_string(file).unwrap(), public: public.trim().to_owned() }
     }
 
-    /// The public half of an RSA key that is not in OpenSSH's form, as PKCS#1 has it.
-    pub fn rsa_public(&self) -> Vec<u8> {
+    /// The public half of an RSA key in PEM or PKCS#8, as DER of PKCS#1.
+    pub fn rsa_public_key(&self) -> Vec<u8> {
         let pair = match PrivateKeyDer::from_pem_slice(self.private.as_bytes()).unwrap() {
             PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
             PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
-            _ => panic!("it is no RSA key"),
+            _ => panic!("it is an RSA key"),
         };
         pair.unwrap().public_key().as_ref().to_vec()
     }

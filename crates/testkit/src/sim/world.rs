@@ -87,6 +87,7 @@ impl World {
                 agent_image_pull_policy: "IfNotPresent".to_owned(),
                 flux_max_untar_size_bytes: None,
                 artifact_address: ARTIFACTS.to_owned(),
+                known_hosts: None,
             },
             crash_after: "",
             secret_written: Timestamp::UNIX_EPOCH,

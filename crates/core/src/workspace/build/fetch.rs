@@ -31,7 +31,7 @@ pub(super) fn container(spec: &WorkspaceSpec, settings: &Settings) -> Result<Opt
         )));
     }
     let fetch = if let Some(source) = &spec.git {
-        git(source)?
+        git(source, settings)?
     } else if let Some(source) = &spec.flux {
         flux(source, settings)?
     } else if let Some(source) = &spec.local {
@@ -47,9 +47,10 @@ pub(super) fn container(spec: &WorkspaceSpec, settings: &Settings) -> Result<Opt
 
 type Fetch = (Vec<String>, Vec<Value>);
 
-fn git(source: &GitSource) -> Result<Fetch, Invalid> {
+fn git(source: &GitSource, settings: &Settings) -> Result<Fetch, Invalid> {
+    let url = required("spec.git.url", source.url.as_ref())?;
     let mut env = vec![
-        plain(env::GIT_URL, required("spec.git.url", source.url.as_ref())?),
+        plain(env::GIT_URL, url),
         plain(env::GIT_REVISION, required("spec.git.ref", source.git_ref.as_ref())?),
         plain(env::GIT_DIR, source.dir.as_deref().unwrap_or_default()),
     ];
@@ -68,10 +69,29 @@ fn git(source: &GitSource) -> Result<Fetch, Invalid> {
         secret(env::GIT_GITHUB_APP_ID, app.map(|app| &app.app_id));
         secret(env::GIT_GITHUB_APP_INSTALLATION_ID, app.map(|app| &app.installation_id));
         secret(env::GIT_GITHUB_APP_PRIVATE_KEY, app.map(|app| &app.private_key));
+        if let Some(key) = auth.ssh_private_key.as_ref().filter(|_| !over_http(url)) {
+            env.extend(known_hosts(&key.name, settings));
+        }
     }
     let mut options = vec![("--git-url", env::GIT_URL), ("--git-revision", env::GIT_REVISION)];
     options.extend(directory(env::GIT_DIR, source.dir.as_ref()));
     Ok((init(SOURCE, &options, Some(WORKSPACE)), env))
+}
+
+/// By which keys hosts are known: beside the private key, as Flux has it, and those of the cluster.
+fn known_hosts(secret: &str, settings: &Settings) -> impl Iterator<Item = Value> {
+    let beside_the_key =
+        SecretKeySelector { name: secret.to_owned(), key: env::KNOWN_HOSTS_KEY.to_owned(), optional: Some(true) };
+    // The kubelet would take a dollar for the beginning of a variable.
+    let of_cluster = settings.known_hosts.as_deref().map(|lines| lines.replace('$', "$$"));
+    let of_cluster = of_cluster.map(|lines| plain(env::GIT_SSH_KNOWN_HOSTS_CLUSTER, &lines));
+    [from_secret(env::GIT_SSH_KNOWN_HOSTS, &beside_the_key)].into_iter().chain(of_cluster)
+}
+
+/// Such addresses have no use for the keys of hosts, and their pods are not renewed when one changes.
+fn over_http(url: &str) -> bool {
+    let scheme = url.split("://").next().unwrap_or_default();
+    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 fn flux(source: &FluxSource, settings: &Settings) -> Result<Fetch, Invalid> {

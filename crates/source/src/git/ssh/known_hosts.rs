@@ -8,22 +8,30 @@ use russh::keys::{
     ssh_key::known_hosts::{Entry, HostPatterns, Marker},
 };
 
-use crate::git::error::GitError;
+/// Where a user puts a line about a host.
+const PLACE: &str = "the key known_hosts of the Secret that holds the SSH key (GIT_SSH_KNOWN_HOSTS), or of the \
+                     ConfigMap pulumi-kubernetes-operator-known-hosts in the operator's namespace \
+                     (GIT_SSH_KNOWN_HOSTS_CLUSTER)";
 
-/// What a user does about a host that nobody knows.
-const REMEDY: &str = "give its key in the form of known_hosts (`ssh-keyscan` prints it) as GIT_SSH_KNOWN_HOSTS, or in \
-                      a file that SSH_KNOWN_HOSTS names";
+/// Variables that hold the text of such files.
+const TEXTS: [&str; 2] = ["GIT_SSH_KNOWN_HOSTS", "GIT_SSH_KNOWN_HOSTS_CLUSTER"];
 
 /// Where host keys are looked for.
 #[derive(Debug, Clone, Default)]
 pub struct KnownHosts {
-    /// Given as text.
-    contents: Option<String>,
+    /// Given as text, each with the name of where it is from.
+    texts: Vec<(String, String)>,
     files: Vec<PathBuf>,
 }
 
 impl KnownHosts {
-    /// `GIT_SSH_KNOWN_HOSTS` is text; `SSH_KNOWN_HOSTS` names files, in the place of those that OpenSSH reads.
+    /// Texts, each with the name of where it is from, and no files.
+    pub fn from_texts(texts: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { texts: texts.into_iter().filter(|(_, text)| !text.trim().is_empty()).collect(), files: Vec::new() }
+    }
+
+    /// `GIT_SSH_KNOWN_HOSTS` and `GIT_SSH_KNOWN_HOSTS_CLUSTER` are text; `SSH_KNOWN_HOSTS` names files, in the place of
+    /// those that OpenSSH reads.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         let files = match given("SSH_KNOWN_HOSTS") {
@@ -34,52 +42,50 @@ impl KnownHosts {
                 .chain([PathBuf::from("/etc/ssh/ssh_known_hosts")])
                 .collect(),
         };
-        Self { contents: given("GIT_SSH_KNOWN_HOSTS"), files }
+        let texts = TEXTS.iter().filter_map(|name| Some(((*name).to_owned(), given(name)?)));
+        Self { files, ..Self::from_texts(texts) }
     }
 
-    pub(super) fn read(&self) -> Result<Entries, GitError> {
+    pub(super) fn read(&self) -> Entries {
         let mut entries = Entries::default();
-        let mut sources = 0;
-        if let Some(contents) = &self.contents {
-            entries.add("GIT_SSH_KNOWN_HOSTS", contents);
-            sources += 1;
+        for (source, text) in &self.texts {
+            entries.add(source, text);
         }
         for file in &self.files {
             if let Ok(contents) = fs::read(file) {
                 entries.add(&file.display().to_string(), &String::from_utf8_lossy(&contents));
-                sources += 1;
             }
         }
-        if sources == 0 {
-            return Err(GitError::HostKey(format!(
-                "unable to find any valid known_hosts file, set SSH_KNOWN_HOSTS env variable: {REMEDY}"
-            )));
-        }
-        Ok(entries)
+        entries
     }
 }
 
 /// All that is known, each with where it is written.
 #[derive(Debug, Default)]
-pub(super) struct Entries(Vec<(String, Entry)>);
+pub(super) struct Entries {
+    entries: Vec<(String, Entry)>,
+    /// How many texts and files there were.
+    sources: usize,
+}
 
 impl Entries {
     /// Lines that mean nothing to us, such as keys of a kind that we do not know, are passed over.
     fn add(&mut self, source: &str, contents: &str) {
+        self.sources += 1;
         for (number, line) in contents.lines().enumerate() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             if line.starts_with('#') {
                 continue;
             }
             if let Ok(entry) = line.parse() {
-                self.0.push((format!("{source}, line {}", number + 1), entry));
+                self.entries.push((format!("{source}, line {}", number + 1), entry));
             }
         }
     }
 
     fn of<'a>(&'a self, host: &str, port: u16) -> impl Iterator<Item = &'a (String, Entry)> {
-        let name = if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") };
-        self.0.iter().filter(move |(_, entry)| is_named(entry.host_patterns(), &name))
+        let name = name(host, port);
+        self.entries.iter().filter(move |(_, entry)| is_named(entry.host_patterns(), &name))
     }
 
     /// The kinds of keys that a host is known by.
@@ -105,9 +111,11 @@ impl Entries {
             let known = entry.public_key();
             return Err(format!(
                 "the host key of {host} has changed: it shows {kind} {shown}, and known is {} {} ({place}); if the \
-                 host really has a new key, replace the known one, and otherwise somebody is in between",
+                 host really has a new key, replace the known one, and otherwise somebody is in between; the new line \
+                 would be: {}",
                 known.algorithm(),
                 known.fingerprint(HashAlg::Sha256),
+                line(host, port, key),
             ));
         }
         let certificates = match with(Some(Marker::CertAuthority)).next() {
@@ -116,11 +124,29 @@ impl Entries {
             }
             None => String::new(),
         };
-        let port = if port == 22 { String::new() } else { format!(" at port {port}") };
+        let nowhere = match self.sources {
+            0 => "unable to find any valid known_hosts file, set SSH_KNOWN_HOSTS env variable: ",
+            _ => "",
+        };
+        let at = if port == 22 { String::new() } else { format!(" at port {port}") };
         Err(format!(
-            "the host {host}{port} is not known{certificates}: it shows the key {kind} {shown}; if that is right, {REMEDY}"
+            "{nowhere}the host {host}{at} is not known{certificates}: it shows the key {kind} {shown}; if that is right, \
+             add this line to {PLACE}: {}",
+            line(host, port, key)
         ))
     }
+}
+
+/// A host as such files name it.
+fn name(host: &str, port: u16) -> String {
+    if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
+}
+
+/// With this line a host would be known to have a key.
+fn line(host: &str, port: u16, key: &PublicKey) -> String {
+    let words = key.to_openssh().unwrap_or_default();
+    let words: Vec<&str> = words.split(' ').take(2).collect();
+    format!("{} {}", name(host, port), words.join(" "))
 }
 
 fn is_named(patterns: &HostPatterns, name: &str) -> bool {
@@ -225,9 +251,33 @@ mod tests {
     #[test]
     fn without_any_file_pkos_words_are_said() {
         let hosts = KnownHosts::from_variables(|name| (name == "SSH_KNOWN_HOSTS").then(|| "/no/such:/file".to_owned()));
-        let error = hosts.read().unwrap_err().to_string();
+        let error = hosts.read().check("example.com", 22, &ONE.parse().unwrap()).unwrap_err();
         let expected = "unable to find any valid known_hosts file, set SSH_KNOWN_HOSTS env variable";
         assert!(error.starts_with(expected) && error.contains("GIT_SSH_KNOWN_HOSTS"), "{error}");
+        assert!(error.ends_with(&format!(": example.com {ONE}")), "{error}");
+    }
+
+    #[test]
+    fn a_host_that_is_refused_comes_with_the_line_that_would_let_it_in() {
+        let line = format!("[example.com]:2222 {ONE}");
+        for known in [format!("example.com {ONE}\n"), format!("[example.com]:2222 {OTHER}\n")] {
+            let error = check(&known, "example.com", 2222).unwrap_err();
+            assert!(error.ends_with(&format!(": {line}")), "{error}");
+        }
+        assert_eq!(check(&line, "example.com", 2222), Ok(()));
+    }
+
+    #[test]
+    fn hosts_are_known_by_the_text_of_a_secret_or_by_that_of_the_cluster() {
+        for name in TEXTS {
+            let hosts = KnownHosts::from_variables(|asked| match asked {
+                "SSH_KNOWN_HOSTS" => Some("/no/such".to_owned()),
+                _ => (asked == name).then(|| format!("example.com {ONE}")),
+            });
+            assert_eq!(hosts.read().check("example.com", 22, &ONE.parse().unwrap()), Ok(()), "{name}");
+            let error = hosts.read().check("example.com", 22, &OTHER.parse().unwrap()).unwrap_err();
+            assert!(error.contains(&format!("({name}, line 1)")), "{error}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn connect(
 ) -> Result<SshConnection, GitError> {
     let (key, passphrase) = credentials.ssh_key()?;
     let key = Arc::new(key::read(key, passphrase)?);
-    let known_hosts = known_hosts.read()?;
+    let known_hosts = known_hosts.read();
     let config = client::Config {
         preferred: Preferred {
             key: Cow::Owned(host_key_algorithms(&known_hosts.algorithms(&place.host, place.port))),
@@ -63,7 +63,7 @@ pub(super) async fn connect(
     channel.exec(true, format!("git-upload-pack {}", quoted(path))).await.map_err(ended)?;
     let (reading, writing) = channel.split();
     let runtime = Handle::current();
-    let incoming = Incoming::new(reading, session, runtime.clone(), patience.silence, trouble.clone());
+    let incoming = Incoming::new(reading, session, runtime.clone(), patience, trouble.clone());
     let outgoing = Outgoing::new(writing, runtime, patience.silence, trouble.clone());
     let mode = git::ConnectMode::Process;
     Ok(SshConnection::new(incoming, outgoing, Protocol::V2, path.as_str(), None::<(String, _)>, mode, false))

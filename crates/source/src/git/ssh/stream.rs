@@ -7,12 +7,15 @@ use std::{
 };
 
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, client};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
 
 use super::Verifier;
 use crate::git::{
     error::{GitError, one_line},
-    transport::Trouble,
+    transport::{Patience, Trouble},
 };
 
 const MOST_OF_STDERR: usize = 8192;
@@ -22,7 +25,9 @@ pub(in crate::git) struct Incoming {
     /// The channel lives as long as its session.
     _session: client::Handle<Verifier>,
     runtime: Handle,
-    silence: Duration,
+    patience: Patience,
+    began: Instant,
+    heard: u64,
     trouble: Trouble,
     chunk: Cursor<Vec<u8>>,
     stderr: Vec<u8>,
@@ -35,23 +40,45 @@ impl Incoming {
         channel: ChannelReadHalf,
         session: client::Handle<Verifier>,
         runtime: Handle,
-        silence: Duration,
+        patience: &Patience,
         trouble: Trouble,
     ) -> Self {
-        let (chunk, stderr) = (Cursor::default(), Vec::new());
-        Self { channel, _session: session, runtime, silence, trouble, chunk, stderr, exit: None, over: false }
+        Self {
+            channel,
+            _session: session,
+            runtime,
+            patience: patience.clone(),
+            began: Instant::now(),
+            heard: 0,
+            trouble,
+            chunk: Cursor::default(),
+            stderr: Vec::new(),
+            exit: None,
+            over: false,
+        }
     }
 
     /// The next piece; an empty one is the end.
     fn next(&mut self) -> io::Result<Vec<u8>> {
         while !self.over {
-            let waiting = async { timeout(self.silence, self.channel.wait()).await };
+            let Patience { silence, whole, .. } = self.patience;
+            let left = whole.map_or(silence, |whole| whole.saturating_sub(self.began.elapsed()));
+            let waiting = async { timeout(silence.min(left), self.channel.wait()).await };
             match self.runtime.block_on(waiting) {
                 Err(_) => {
-                    let error = self.trouble.unreachable(format!("the server said nothing for {:?}", self.silence));
-                    return Err(noted(&self.trouble, error));
+                    let why = match whole {
+                        Some(whole) if left < silence => format!("it takes longer than {whole:?}"),
+                        _ => format!("the server said nothing for {silence:?}"),
+                    };
+                    return Err(noted(&self.trouble, self.trouble.unreachable(why)));
                 }
-                Ok(Some(ChannelMsg::Data { data })) if !data.is_empty() => return Ok(Vec::from(data)),
+                Ok(Some(ChannelMsg::Data { data })) if !data.is_empty() => {
+                    self.heard = self
+                        .patience
+                        .enough(self.heard, data.len())
+                        .map_err(|why| noted(&self.trouble, self.trouble.failed(why)))?;
+                    return Ok(Vec::from(data));
+                }
                 Ok(Some(ChannelMsg::ExtendedData { data, .. })) => {
                     let room = MOST_OF_STDERR.saturating_sub(self.stderr.len());
                     self.stderr.extend_from_slice(&data[..data.len().min(room)]);
