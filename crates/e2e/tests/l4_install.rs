@@ -68,6 +68,10 @@ const EVERYWHERE: &[(&str, &str)] = &[
     ("secrets", "get list watch create"),
     ("configmaps", "get list watch"),
     ("events", "create patch"),
+    ("namespaces", "get"),
+    ("gitrepositories.source.toolkit.fluxcd.io", "get list watch"),
+    ("ocirepositories.source.toolkit.fluxcd.io", "get list watch"),
+    ("buckets.source.toolkit.fluxcd.io", "get list watch"),
 ];
 
 #[test]

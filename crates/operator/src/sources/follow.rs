@@ -203,3 +203,103 @@ fn place(object: &DynamicObject) -> (String, String) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::{Client, Config as ClientConfig};
+    use pko_core::seen::{Key, Kind, Object};
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::Link;
+
+    fn key(name: &str) -> Key {
+        Key { kind: Kind::Stack, namespace: "team".to_owned(), name: name.to_owned() }
+    }
+
+    /// A Stack that takes its program from a Thing.
+    fn put(store: &Store, name: &str, source: &str) {
+        let stack = json!({"metadata": {"name": name, "namespace": "team"}, "spec": {"stack": "dev"}});
+        let (group, kind) = ("sources.test".to_owned(), "Thing".to_owned());
+        let link = Link::From { group, kind, name: source.to_owned() };
+        store.put(key(name), Object::Stack(serde_json::from_value(stack).unwrap()), vec![link]);
+    }
+
+    /// Watches of a server that is not there.
+    fn watches() -> Watches {
+        // Another test of this program may have been faster.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::try_from(ClientConfig::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        Watches::new(Cluster::new(client, Duration::from_secs(1)), Arc::default(), Arc::default())
+    }
+
+    fn ask(watches: &Watches, name: &str) -> Asked {
+        watches.ask("sources.test", "v1", "Thing", "team", name)
+    }
+
+    fn follower(watches: &Watches) -> Follower {
+        let kinds = lock(&watches.kinds);
+        Follower {
+            cluster: watches.cluster.clone(),
+            store: Arc::clone(&watches.store),
+            queue: Arc::clone(&watches.queue),
+            group: "sources.test".to_owned(),
+            version: "v1".to_owned(),
+            kind: "Thing".to_owned(),
+            marks: Arc::clone(&kinds.values().next().unwrap().marks),
+        }
+    }
+
+    fn note(watches: &Watches, name: &str, mark: u64) {
+        follower(watches).note(("team".to_owned(), name.to_owned()), mark);
+    }
+
+    async fn woken(watches: &Watches) -> Vec<String> {
+        let mut woken = Vec::new();
+        while let Ok(next) = tokio::time::timeout(Duration::from_millis(10), watches.queue.next()).await {
+            watches.queue.done(&next, crate::queue::Ended::Settled);
+            woken.push(next.name);
+        }
+        woken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stacks_are_woken_by_what_they_have_not_seen_yet() {
+        let watches = watches();
+        put(&watches.store, "web", "a");
+        ask(&watches, "a").heard(7);
+        note(&watches, "a", 7);
+        note(&watches, "b", 8);
+        assert!(woken(&watches).await.is_empty(), "it was read as it is, and nobody asks for the other");
+        note(&watches, "a", 8);
+        assert_eq!(woken(&watches).await, ["web"]);
+        note(&watches, "a", 8);
+        assert!(woken(&watches).await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_shown_while_an_older_answer_is_on_its_way_is_not_lost() {
+        let watches = watches();
+        put(&watches.store, "web", "a");
+        let asked = ask(&watches, "a");
+        note(&watches, "a", 8);
+        assert_eq!(woken(&watches).await, ["web"]);
+        asked.heard(7);
+        assert_eq!(lock(&follower(&watches).marks).values().collect::<Vec<_>>(), [&Some(8)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_is_watched_once_and_for_as_long_as_a_stack_uses_it() {
+        let watches = watches();
+        put(&watches.store, "web", "a");
+        ask(&watches, "a");
+        ask(&watches, "b");
+        watches.ask("sources.test", "v1beta1", "Thing", "team", "a");
+        watches.tidy();
+        assert_eq!(lock(&watches.kinds).len(), 1);
+        assert_eq!(lock(&follower(&watches).marks).len(), 1, "nobody uses the other");
+        put(&watches.store, "web", "elsewhere");
+        watches.tidy();
+        assert!(lock(&watches.kinds).is_empty());
+    }
+}
