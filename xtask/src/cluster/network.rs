@@ -70,16 +70,14 @@ impl Network {
     /// Waits until the cable is gone, which the kernel sees to shortly after the last process of the cluster.
     pub(crate) fn await_gone(&self) -> Result<()> {
         let link = Path::new("/sys/class/net").join(self.link());
-        super::await_some("the end of the cluster's network", Duration::from_secs(60), || {
-            (!link.exists()).then_some(())
-        })
-        .with_context(|| {
-            format!(
-                "the interface {} belongs to something else, perhaps a cluster of another PKO_TOOLS_DIR; \
+        super::await_some("the end of the cluster's network", Duration::from_mins(1), || (!link.exists()).then_some(()))
+            .with_context(|| {
+                format!(
+                    "the interface {} belongs to something else, perhaps a cluster of another PKO_TOOLS_DIR; \
                  stop that one, or use another --number",
-                self.link()
-            )
-        })
+                    self.link()
+                )
+            })
     }
 }
 
