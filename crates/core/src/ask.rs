@@ -42,8 +42,8 @@ pub enum Question {
     Requirements,
     /// The Stacks that require the Stack, as the watch last showed them.
     Dependents,
-    /// The other Stacks whose `spec.stack` is the same, as the watch last showed them.
-    Namesakes { stack: String },
+    /// The other Stacks that are about the same Pulumi stack by [`crate::stack::deploys`], as the watch last showed them.
+    Namesakes { deploys: String },
     /// Whether the namespace is going away.
     NamespaceTerminating,
     /// The latest attempt to make a workspace ready among those whose identifiers begin so.

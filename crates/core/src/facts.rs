@@ -12,6 +12,7 @@ use crate::{
     seen::{Key, Kind, Object, PodRef, PodSeen, StatefulSetSeen},
     settings::Settings,
     step::{Decision, Step},
+    workspace::build::Memo,
 };
 
 /// How soon something that cannot be read is looked at again, unless it is seen to change.
@@ -30,12 +31,14 @@ pub struct Facts {
     /// What the server or an agent would not do for this object when it was last decided about, in their words.
     pub refused: Option<String>,
     pub answers: Vec<(Question, Answer)>,
+    /// What a Workspace's pod is to look like, once that was worked out.
+    pub planned: Memo,
 }
 
 impl Facts {
     /// What is known before anything was asked.
-    pub const fn new(key: Key, now: Timestamp, settings: Settings, object: Option<Object>) -> Self {
-        Self { key, now, settings, object, gone: None, refused: None, answers: Vec::new() }
+    pub fn new(key: Key, now: Timestamp, settings: Settings, object: Option<Object>) -> Self {
+        Self { key, now, settings, object, gone: None, refused: None, answers: Vec::new(), planned: Memo::default() }
     }
 
     /// Takes an answer in.
@@ -192,9 +195,9 @@ impl Facts {
         self.stacks(Question::Dependents)
     }
 
-    /// The other Stacks whose `spec.stack` is the same.
-    pub fn namesakes(&self, stack: &str) -> Decision<&[Stack]> {
-        self.stacks(Question::Namesakes { stack: stack.to_owned() })
+    /// The other Stacks that are about the same Pulumi stack.
+    pub fn namesakes(&self, deploys: &str) -> Decision<&[Stack]> {
+        self.stacks(Question::Namesakes { deploys: deploys.to_owned() })
     }
 
     fn stacks(&self, question: Question) -> Decision<&[Stack]> {

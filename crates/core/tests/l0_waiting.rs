@@ -276,7 +276,7 @@ fn ready(stack: &Stack) -> Workspace {
 
 fn with_twin(stack: Stack, twin: Stack) -> World {
     let workspace = ready(&stack);
-    let question = Question::Namesakes { stack: stack.spec.stack.clone() };
+    let question = Question::Namesakes { deploys: pko_core::stack::deploys(&stack) };
     world(stack)
         .with(Object::Workspace(Box::new(workspace)), NAME)
         .answer(question, Answer::Stacks(vec![twin.clone()]))

@@ -125,7 +125,7 @@ fn wording(question: &Question) -> String {
         Question::Source(source) => format!("{} {}", source.kind, source.name),
         Question::Requirements => "what the prerequisites require".to_owned(),
         Question::Dependents => "Stacks that require it".to_owned(),
-        Question::Namesakes { stack } => format!("other Stacks of {stack}"),
+        Question::Namesakes { .. } => "other Stacks of the same Pulumi stack".to_owned(),
         Question::NamespaceTerminating => "whether the namespace is going away".to_owned(),
         Question::UpdatesOf { stack } => format!("Updates of Stack {stack}"),
         Question::RunsIn { workspace } => format!("unfinished runs in Workspace {workspace}"),

@@ -10,6 +10,7 @@ pub mod http;
 pub mod leader;
 pub mod logs;
 pub mod operator;
+mod packed;
 pub mod queue;
 pub mod reconcile;
 pub mod shell;

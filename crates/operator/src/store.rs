@@ -1,4 +1,4 @@
-//! What the watches have shown: our kinds whole, pods and StatefulSets cut down, and who belongs to whom. One lock, held
+//! What the watches have shown: our kinds packed, pods and StatefulSets cut down, and who belongs to whom. One lock, held
 //! for as long as a look-up takes.
 
 use std::{
@@ -10,10 +10,13 @@ use std::{
 use pko_api::{Stack, Update};
 use pko_core::{
     references::ReferenceKind,
-    seen::{Key, Kind, Object, ended, held, running},
+    seen::{Key, Kind, Object},
 };
 
-use crate::wake;
+use crate::{
+    packed::{Packed, Traits},
+    wake,
+};
 
 /// A relation to another object of the same namespace, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +33,7 @@ pub enum Link {
     From { group: String, kind: String, name: String },
     /// Waits for that Stack.
     Requires(String),
-    /// Is a Stack of the Pulumi stack of that name.
+    /// Is a Stack of that Pulumi stack.
     Deploys(String),
 }
 
@@ -55,8 +58,9 @@ const REMEMBERED: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
 struct Entry {
-    object: Object,
+    object: Packed,
     links: Vec<Link>,
+    traits: Traits,
 }
 
 /// All kinds that are watched.
@@ -66,17 +70,20 @@ impl Store {
     /// Takes an object in, and says whom that concerns.
     pub fn put(&self, key: Key, object: Object, links: Vec<Link>) -> BTreeSet<Key> {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        if seen.objects.get(&key).is_some_and(|entry| entry.object == object && entry.links == links) {
+        let packed = Packed::of(&object);
+        if seen.objects.get(&key).is_some_and(|entry| entry.object == packed && entry.links == links) {
             return BTreeSet::new();
         }
+        let traits = Traits::of(&object);
+        let before = seen.objects.get(&key).map(|entry| entry.traits);
         // Those whom it concerned before have to know as well.
         let mut all = seen.remove(&key);
         all.extend(links.iter().filter(|link| !all.contains(link)).cloned().collect::<Vec<_>>());
-        let concerned = wake::concerned(&seen, &key, &all, Some(&object));
+        let concerned = wake::concerned(&seen, &key, &all, before, Some(traits));
         for link in &links {
             seen.linked.entry((key.namespace.clone(), link.clone())).or_default().insert(key.clone());
         }
-        seen.objects.insert(key, Entry { object, links });
+        seen.objects.insert(key, Entry { object: packed, links, traits });
         concerned
     }
 
@@ -84,8 +91,9 @@ impl Store {
     pub fn remove(&self, key: &Key) -> BTreeSet<Key> {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         seen.remember(key);
+        let before = seen.objects.get(key).map(|entry| entry.traits);
         let links = seen.remove(key);
-        wake::concerned(&seen, key, &links, None)
+        wake::concerned(&seen, key, &links, before, None)
     }
 
     /// After a complete list: forgets what was not in it, and says whom that concerns.
@@ -106,7 +114,7 @@ impl Store {
 
     pub fn get(&self, key: &Key) -> Option<Object> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        seen.objects.get(key).map(|entry| entry.object.clone())
+        seen.objects.get(key).and_then(|entry| entry.object.unpacked())
     }
 
     /// What an object was that has gone lately.
@@ -150,9 +158,13 @@ impl Store {
             if found.contains_key(&key.name) {
                 continue;
             }
-            let stack = seen.objects.get(&key).and_then(|entry| entry.object.stack());
-            let required: Vec<String> =
-                stack.iter().flat_map(|stack| &stack.spec.prerequisites).map(|other| other.name.clone()).collect();
+            let links = seen.objects.get(&key).into_iter().flat_map(|entry| &entry.links);
+            let required: Vec<String> = links
+                .filter_map(|link| match link {
+                    Link::Requires(other) => Some(other.clone()),
+                    _ => None,
+                })
+                .collect();
             open.extend(required.iter().cloned());
             found.insert(key.name, required);
         }
@@ -161,31 +173,40 @@ impl Store {
 
     fn stacks(&self, namespace: &str, link: Link) -> Vec<Stack> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        seen.linked(namespace, link).filter_map(|(_, object)| object.stack().cloned()).collect()
+        let found = seen.linked(namespace, link).filter_map(|(key, _)| seen.object(key));
+        found.filter_map(|object| if let Object::Stack(stack) = object { Some(*stack) } else { None }).collect()
     }
 
     /// The Updates of a Workspace that have not ended.
     pub fn updates_in(&self, namespace: &str, workspace: &str) -> Vec<Update> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         let link = Link::OfWorkspace(workspace.to_owned());
-        let updates = seen.linked(namespace, link).filter_map(|(_, object)| object.update());
-        updates.filter(|update| !ended(update)).cloned().collect()
+        seen.updates(namespace, link, |traits| traits.unfinished)
     }
 
     /// The Updates of a Stack that carry our finalizer.
     pub fn updates_of(&self, namespace: &str, stack: &str) -> Vec<Update> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         let link = Link::OfStack(stack.to_owned());
-        let updates = seen.linked(namespace, link).filter_map(|(_, object)| object.update());
-        updates.filter(|update| held(&update.metadata)).cloned().collect()
+        seen.updates(namespace, link, |traits| traits.held)
     }
 }
 
 impl Seen {
     /// The objects with a relation, whatever their kind.
-    pub(crate) fn linked(&self, namespace: &str, link: Link) -> impl Iterator<Item = (&Key, &Object)> {
+    pub(crate) fn linked(&self, namespace: &str, link: Link) -> impl Iterator<Item = (&Key, Traits)> {
         let keys = self.linked.get(&(namespace.to_owned(), link)).into_iter().flatten();
-        keys.filter_map(|key| Some((key, &self.objects.get(key)?.object)))
+        keys.filter_map(|key| Some((key, self.objects.get(key)?.traits)))
+    }
+
+    fn object(&self, key: &Key) -> Option<Object> {
+        self.objects.get(key)?.object.unpacked()
+    }
+
+    fn updates(&self, namespace: &str, link: Link, which: fn(Traits) -> bool) -> Vec<Update> {
+        let found = self.linked(namespace, link).filter(|(key, traits)| key.kind == Kind::Update && which(*traits));
+        let found = found.filter_map(|(key, _)| self.object(key));
+        found.filter_map(|object| if let Object::Update(update) = object { Some(*update) } else { None }).collect()
     }
 
     pub(crate) fn has(&self, key: &Key) -> bool {
@@ -195,9 +216,10 @@ impl Seen {
     /// An Update that goes while it runs may have to be cancelled.
     fn remember(&mut self, key: &Key) {
         self.gone.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
-        let object = self.objects.get(key).map(|entry| &entry.object);
-        if let Some(object) = object.filter(|object| object.update().is_some_and(running)) {
-            self.gone.insert(key.clone(), (object.clone(), Instant::now()));
+        if self.objects.get(key).is_some_and(|entry| entry.traits.running)
+            && let Some(object) = self.object(key)
+        {
+            self.gone.insert(key.clone(), (object, Instant::now()));
         }
     }
 

@@ -3,27 +3,33 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{
-    Stack, annotations,
-    conditions::{ConditionType, is_true},
-    labels, names,
-};
+use pko_api::{Stack, labels, names};
 use pko_core::{
     references,
-    seen::{self, Key, Kind, Object, stack_of},
+    seen::{Key, Kind, Object, stack_of},
 };
 
-use crate::store::{Link, Seen};
+use crate::{
+    packed::Traits,
+    store::{Link, Seen},
+};
 
-/// The object itself, and those that look at it. `now` is what it has become; nothing if it is gone.
-pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Object>) -> BTreeSet<Key> {
+/// The object itself, and those that look at it. `before` and `now` are what it was and has become, if it was there and
+/// is.
+pub(crate) fn concerned(
+    seen: &Seen,
+    key: &Key,
+    links: &[Link],
+    before: Option<Traits>,
+    now: Option<Traits>,
+) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     if matches!(key.kind, Kind::Stack | Kind::Program | Kind::Workspace | Kind::Update) {
         keys.insert(key.clone());
     }
     let named = |kind: Kind, name: &str| Key { kind, namespace: key.namespace.clone(), name: name.to_owned() };
-    let linked = |link: Link, which: fn(&Object) -> bool| {
-        seen.linked(&key.namespace, link).filter(move |(_, object)| which(object)).map(|(key, _)| key.clone())
+    let linked = |link: Link, which: fn(Traits) -> bool| {
+        seen.linked(&key.namespace, link).filter(move |(_, traits)| which(*traits)).map(|(key, _)| key.clone())
     };
     match key.kind {
         // What it made may have to go with it.
@@ -31,7 +37,7 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
             keys.extend(linked(Link::OfStack(key.name.clone()), |_| true));
             keys.extend(linked(Link::Requires(key.name.clone()), |_| true));
         }
-        Kind::Stack if now.is_some_and(asks_for_an_end) => {
+        Kind::Stack if now.is_some_and(|now| now.asks_for_an_end) => {
             keys.extend(linked(Link::OfStack(key.name.clone()), unfinished));
         }
         Kind::Program => keys.extend(linked(Link::RunsProgram(key.name.clone()), |_| true)),
@@ -51,7 +57,9 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
             (Kind::Stack, Link::Requires(other)) if now.is_none() => {
                 keys.insert(named(Kind::Stack, other));
             }
-            (Kind::Stack, Link::Deploys(_)) if !now.is_some_and(updates) => {
+            (Kind::Stack, Link::Deploys(_))
+                if before.is_some_and(|before| before.updating) && !now.is_some_and(|now| now.updating) =>
+            {
                 keys.extend(linked(link.clone(), waits));
             }
             (Kind::Workspace | Kind::Update, Link::OfStack(stack)) => {
@@ -80,34 +88,21 @@ pub(crate) fn concerned(seen: &Seen, key: &Key, links: &[Link], now: Option<&Obj
     keys
 }
 
-/// Whether a Stack wants one of its Updates to be cancelled.
-fn asks_for_an_end(object: &Object) -> bool {
-    object.stack().is_some_and(|stack| seen::annotation(&stack.metadata, annotations::CANCEL_REQUEST).is_some())
-}
-
-/// Whether a Stack is ready.
-fn ready(object: &Object) -> bool {
-    let status = object.stack().and_then(|stack| stack.status.as_ref());
-    status.is_some_and(|status| is_true(&status.conditions, ConditionType::READY))
-}
-
-/// Whether a Stack has an update planned or running.
-fn updates(object: &Object) -> bool {
-    let status = object.stack().and_then(|stack| stack.status.as_ref());
-    status.is_some_and(|status| status.current_update.is_some())
+fn ready(traits: Traits) -> bool {
+    traits.ready
 }
 
 /// Whether a Stack may be waiting for another.
-fn waits(object: &Object) -> bool {
-    !ready(object) && !updates(object)
+fn waits(traits: Traits) -> bool {
+    !traits.ready && !traits.updating
 }
 
-fn unfinished(object: &Object) -> bool {
-    object.update().is_some_and(|update| !seen::ended(update))
+fn unfinished(traits: Traits) -> bool {
+    traits.unfinished
 }
 
-fn running(object: &Object) -> bool {
-    object.update().is_some_and(seen::running)
+fn running(traits: Traits) -> bool {
+    traits.running
 }
 
 /// To whom an object of ours belongs.
@@ -138,7 +133,7 @@ fn of_spec(stack: &Stack) -> Vec<Link> {
     let required = spec.prerequisites.iter().map(|other| Link::Requires(other.name.clone()));
     let used = pko_core::stack::references(stack).into_iter().map(|used| Link::Uses(used.kind, used.name));
     let mut links: Vec<Link> = program.chain(source).chain(required).chain(used).collect();
-    links.push(Link::Deploys(spec.stack.clone()));
+    links.push(Link::Deploys(pko_core::stack::deploys(stack)));
     links
 }
 
@@ -231,6 +226,65 @@ mod tests {
         assert_eq!(put(&store, Kind::Stack, "web", json!({"spec": {"stack": "prod"}})), ["Stack web"]);
         let gone = words(&store.remove(&key(Kind::Stack, "web")));
         assert_eq!(gone, ["Stack web", "Workspace web", "Update ended", "Update running", "Update waiting"]);
+    }
+
+    fn with_status(spec: &Value, status: &Value) -> Value {
+        json!({"spec": spec, "status": status})
+    }
+
+    fn ready() -> Value {
+        let time = "2024-01-01T00:00:00Z";
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": "A", "message": "", "lastTransitionTime": time},
+        ]})
+    }
+
+    #[test]
+    fn a_stack_that_becomes_ready_or_goes_concerns_those_that_wait_for_it() {
+        let store = Store::default();
+        let (base, web) = (json!({"stack": "base"}), json!({"stack": "web", "prerequisites": [{"name": "base"}]}));
+        put(&store, Kind::Stack, "web", with_status(&web, &json!({})));
+        assert_eq!(put(&store, Kind::Stack, "base", with_status(&base, &json!({}))), ["Stack base"]);
+        assert_eq!(put(&store, Kind::Stack, "base", with_status(&base, &ready())), ["Stack base", "Stack web"]);
+        let requirements = store.requirements("team", "web");
+        assert_eq!((&requirements["web"][..], requirements["base"].len()), (&["base".to_owned()][..], 0));
+        assert_eq!(store.dependents("team", "base").len(), 1);
+        assert_eq!(
+            words(&store.remove(&key(Kind::Stack, "web"))),
+            ["Stack base", "Stack web"],
+            "it may be destroyed now"
+        );
+        put(&store, Kind::Stack, "web", with_status(&web, &json!({})));
+        assert_eq!(words(&store.remove(&key(Kind::Stack, "base"))), ["Stack base", "Stack web"]);
+    }
+
+    #[test]
+    fn the_end_of_an_update_concerns_other_stacks_of_the_same_pulumi_stack() {
+        let store = Store::default();
+        let spec = |preview: bool| json!({"stack": "org/web/dev", "preview": preview});
+        let updating = json!({"currentUpdate": {"name": "u"}});
+        put(&store, Kind::Stack, "other", with_status(&json!({"stack": "org/other/dev"}), &json!({})));
+        put(&store, Kind::Stack, "twin", with_status(&spec(true), &json!({})));
+        assert_eq!(put(&store, Kind::Stack, "web", with_status(&spec(false), &updating)), ["Stack web"]);
+        assert_eq!(put(&store, Kind::Stack, "web", with_status(&spec(false), &json!({}))), ["Stack twin", "Stack web"]);
+        assert_eq!(put(&store, Kind::Stack, "web", with_status(&spec(false), &ready())), ["Stack web"]);
+        let stack = |name: &str| store.get(&key(Kind::Stack, name)).unwrap().stack().cloned().unwrap();
+        let deploys = pko_core::stack::deploys(&stack("web"));
+        let twins = store.namesakes("team", &deploys, "web");
+        assert_eq!(twins.iter().filter_map(|it| it.metadata.name.as_deref()).collect::<Vec<_>>(), ["twin"]);
+    }
+
+    #[test]
+    fn a_secret_or_a_source_concerns_the_stacks_that_need_it() {
+        let store = Store::default();
+        let source = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "Bucket", "name": "b"});
+        let token = json!({"A": {"type": "Secret", "secret": {"name": "creds", "key": "a"}}});
+        let spec = json!({"stack": "dev", "fluxSource": {"sourceRef": source}, "envRefs": token});
+        put(&store, Kind::Stack, "web", json!({"spec": spec}));
+        let web = [key(Kind::Stack, "web")];
+        assert_eq!(store.users_of("team", ReferenceKind::Secret, "creds"), web);
+        assert_eq!(store.users_of_source("source.toolkit.fluxcd.io", "Bucket", "team", "b"), web);
+        assert!(store.users_of_source("source.toolkit.fluxcd.io", "Bucket", "elsewhere", "b").is_empty());
     }
 
     #[test]

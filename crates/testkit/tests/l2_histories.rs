@@ -13,7 +13,7 @@ use pko_api::reasons::{Reason, stack, update, workspace};
 use pko_testkit::sim::{self, Counts, EFFECTS, Group, Outcome};
 
 /// How many histories a test run has.
-const HISTORIES: u64 = 10_000;
+const HISTORIES: u64 = 30_000;
 /// What is rare may need some more to be seen often enough: so many at a time, up to twice the number.
 const MORE: u64 = 1_000;
 /// How long half of them are at least.
@@ -23,7 +23,7 @@ const HITS: u64 = 50;
 /// How many lines of a failing history are shown.
 const LINES: usize = 75;
 
-const STACK_REASONS: [Reason; 11] = [
+const STACK_REASONS: [Reason; 13] = [
     stack::NOT_READY_IN_PROGRESS,
     stack::NOT_READY_STALLED,
     stack::PROCESSING_COMPLETED,
@@ -35,11 +35,12 @@ const STACK_REASONS: [Reason; 11] = [
     stack::PULUMI_VERSION_TOO_LOW,
     stack::WORKSPACE_FAILED,
     stack::UPDATE_FAILED,
+    stack::PREREQUISITE_NOT_SATISFIED,
+    stack::UPDATE_CONFLICT,
 ];
 
-/// Prerequisites and namespaces that go away are not decided about yet; a conflict is a failure of the Update.
-const STACK_REASONS_TO_COME: [Reason; 3] =
-    [stack::PREREQUISITE_NOT_SATISFIED, stack::NAMESPACE_TERMINATING, stack::UPDATE_CONFLICT];
+/// Namespaces do not go away here.
+const STACK_REASONS_TO_COME: [Reason; 1] = [stack::NAMESPACE_TERMINATING];
 
 const WORKSPACE_REASONS: [Reason; 10] = [
     workspace::DELETING,
@@ -73,8 +74,11 @@ const UPDATE_REASONS: [Reason; 15] = [
 ];
 
 /// What the modelled agents report beyond the vocabulary.
-const REPORTED: [(Group, &str); 2] =
-    [(Group::WorkspaceReason, "Unauthenticated"), (Group::UpdateReason, "Interrupted")];
+const REPORTED: [(Group, &str); 3] = [
+    (Group::WorkspaceReason, "Unauthenticated"),
+    (Group::UpdateReason, "Interrupted"),
+    (Group::UpdateReason, "UnexpectedChanges"),
+];
 
 /// What many histories came to.
 #[derive(Default)]
@@ -166,7 +170,7 @@ fn expected() -> BTreeSet<(Group, String)> {
 }
 
 #[test]
-fn ten_thousand_histories_keep_every_promise_and_see_everything() {
+fn thirty_thousand_histories_keep_every_promise_and_see_everything() {
     let asked = number("PKO_SIM_HISTORIES");
     let first = number("PKO_SIM_FIRST").unwrap_or_default();
     let mut last = first + asked.unwrap_or(HISTORIES);

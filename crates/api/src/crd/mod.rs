@@ -51,6 +51,14 @@ fn stacks() -> Value {
         "rule": format!("size(self.metadata.name) <= {LONGEST_STACK_NAME}"),
         "message": format!("Stack name must be no more than {LONGEST_STACK_NAME} characters in length."),
     }]);
+    // What never worked is refused when it is written. An object that is there already stays as it is.
+    v1["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = json!([
+        {"rule": "size(self.stack) > 0", "message": "stack must be the name of the Pulumi stack, and is empty."},
+        {
+            "rule": "!(has(self.commit) && size(self.commit) > 0 && has(self.branch) && size(self.branch) > 0)",
+            "message": "Only one of commit and branch can be given.",
+        },
+    ]);
     let mut v1alpha1 = version::<StackSpec, v1alpha1::StackStatus>(
         "v1alpha1",
         "A Pulumi stack, in the first version of the API; prefer v1.",

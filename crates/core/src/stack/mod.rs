@@ -15,6 +15,7 @@ mod start;
 mod synced;
 
 pub use decide::decide;
+pub use namesakes::deploys;
 pub use references::references;
 pub use retry::cooldown;
 pub use synced::{Present, Synced, synced};

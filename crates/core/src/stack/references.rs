@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// All that a Stack refers to, for whoever watches them. A spec that cannot be carried out refers to little.
 pub fn references(stack: &Stack) -> Vec<Reference> {
-    let planned = plan::workspace(stack, &Source::None);
+    let planned = plan::bare(stack, &Source::None);
     let mut all = planned.map(|planned| found::of(&planned.spec)).unwrap_or_default();
     all.extend(source::git_auth(stack).iter().flat_map(found::of_git));
     all

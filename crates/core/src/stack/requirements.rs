@@ -36,7 +36,8 @@ pub(super) fn met(facts: &Facts, draft: &mut Draft) -> Decision<()> {
             "spec.prerequisites: {} require each other, so none of them can begin; remove one of the prerequisites",
             circle.join(" -> ")
         );
-        return Err(draft.spec_invalid(&text));
+        // Another of them may be the one that is changed.
+        return Err(draft.spec_invalid_for_now(&text, LOOK_AGAIN));
     }
     let mut unmet: Vec<(&str, String)> = Vec::new();
     let mut requests = Vec::new();

@@ -61,7 +61,7 @@ pub(super) fn plan(facts: &Facts, draft: &mut Draft, source: Resolved) -> Decisi
 }
 
 fn at(facts: &Facts, draft: &mut Draft, source: &Source) -> Decision<Workspace> {
-    let planned = plan::workspace(draft.stack, source).map_err(|invalid| draft.spec_invalid(&invalid.message))?;
+    let planned = plan::bare(draft.stack, source).map_err(|invalid| draft.spec_invalid(&invalid.message))?;
     draft.references = references::hash(facts, &planned)?;
     Ok(plan::with_references(planned, draft.references.as_deref()))
 }

@@ -84,6 +84,10 @@ fn asked(stack: &Stack, status: &StackStatus, last: &LastUpdate) -> Option<Strin
         let text = if deleting { trigger::DELETION.to_owned() } else { trigger::new_generation(generation) };
         return Some(text);
     }
+    if deleting && last.update_type == update_type::DESTROY && last.state == update_state::SUCCEEDED {
+        // Nothing is left that could be asked for.
+        return None;
+    }
     let requested = request(stack);
     if last.reconcile_request != requested {
         return Some(trigger::sync_request(&requested));

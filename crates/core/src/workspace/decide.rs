@@ -16,6 +16,7 @@ use crate::{
     effect::{Effect, Target},
     facts::Facts,
     seen::{PodSeen, StatefulSetSeen, annotation},
+    settings::Settings,
     step::{Decision, Step, Then},
 };
 
@@ -44,16 +45,16 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     let name = workspace.metadata.name.as_deref().unwrap_or_default();
     let set = facts.cached_stateful_set(&names::stateful_set(name))?;
     let pod = facts.cached_pod(&names::pod(name))?;
-    let planned = match plan(facts, workspace) {
+    let planned = match facts.planned.or_build(|| plan(workspace, &facts.settings)) {
         Ok(planned) => planned,
-        Err(why) => return Ok(report.stalled(&reason::INITIALIZATION_FAILED, &why, None, Then::AwaitChange)),
+        Err(why) => return Ok(report.stalled(&reason::INITIALIZATION_FAILED, why, None, Then::AwaitChange)),
     };
-    let set = current_set(facts, workspace, (set, pod), &planned, &mut report)?;
+    let set = current_set(facts, workspace, (set, pod), planned, &mut report)?;
     let pod = running_pod(facts, workspace, set, pod, &mut report)?;
     if set.spec_hash.is_none() || pod.stacks_hash.as_ref() == Some(&planned.stacks_hash) {
         // Pods of another operator are not marked with their stacks; any change would have renewed them.
         if pod.initialized {
-            let then = renewal::due(set, pod, &planned, facts.now);
+            let then = renewal::due(set, pod, planned, facts.now);
             return initialize::ready(facts, &mut report, pod, &planned.stacks_hash, then);
         }
     } else if let [running, ..] = facts.runs_in(name)? {
@@ -64,10 +65,11 @@ pub fn decide(facts: &Facts) -> Decision<Step> {
     initialize::run(facts, &mut report, pod, &planned.stacks_hash)
 }
 
-fn plan(facts: &Facts, workspace: &Workspace) -> Result<StatefulSetPlan, String> {
+/// What is to be applied for a Workspace, or in words why nothing can be.
+pub fn plan(workspace: &Workspace, settings: &Settings) -> Result<StatefulSetPlan, String> {
     match workspace.spec.problems().first() {
         Some(problem) => Err(problem.to_string()),
-        None => build::stateful_set(workspace, &facts.settings).map_err(|invalid| invalid.message),
+        None => build::stateful_set(workspace, settings).map_err(|invalid| invalid.message),
     }
 }
 

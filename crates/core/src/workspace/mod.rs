@@ -7,4 +7,4 @@ mod missing;
 mod renewal;
 mod report;
 
-pub use decide::decide;
+pub use decide::{decide, plan};

@@ -116,7 +116,7 @@ impl Shell for Live {
             Question::UpdatesIn { workspace } => Answer::Updates(self.store.updates_in(&key.namespace, workspace)),
             Question::Requirements => Answer::Requirements(self.store.requirements(&key.namespace, &key.name)),
             Question::Dependents => Answer::Stacks(self.store.dependents(&key.namespace, &key.name)),
-            Question::Namesakes { stack } => Answer::Stacks(self.store.namesakes(&key.namespace, stack, &key.name)),
+            Question::Namesakes { deploys } => Answer::Stacks(self.store.namesakes(&key.namespace, deploys, &key.name)),
             Question::Artifact => self.reads.artifact(self.cached(key).as_ref()),
             Question::Live(..)
             | Question::RunsIn { .. }

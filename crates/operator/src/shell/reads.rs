@@ -147,7 +147,7 @@ impl Reads {
         }
         Ok(match question {
             Question::Requirements => Answer::Requirements(store.requirements(&key.namespace, &key.name)),
-            Question::Namesakes { stack } => Answer::Stacks(store.namesakes(&key.namespace, stack, &key.name)),
+            Question::Namesakes { deploys } => Answer::Stacks(store.namesakes(&key.namespace, deploys, &key.name)),
             _ => Answer::Stacks(store.dependents(&key.namespace, &key.name)),
         })
     }

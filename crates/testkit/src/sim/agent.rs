@@ -37,6 +37,8 @@ pub(super) struct Run {
     end: Option<Timestamp>,
     /// When its present phase ends.
     due: Timestamp,
+    /// Resources by what happened to them.
+    pub(super) changes: BTreeMap<String, i32>,
 }
 
 /// What a pod holds. The container comes and goes; the journal stays as long as the pod.
@@ -147,6 +149,7 @@ impl Agents {
                     run_id: run_id.to_owned(),
                     stack_uid: stack_uid.to_owned(),
                     stack: operation.stack.clone(),
+                    workspace: agent.workspace.clone(),
                     kind: operation.kind,
                     end: None,
                 };
@@ -163,6 +166,7 @@ impl Agents {
             start: now,
             end: None,
             due,
+            changes: BTreeMap::new(),
         });
         Ok(wrong)
     }
@@ -219,8 +223,20 @@ impl Agents {
             }
             (Work::Operation(operation), _) => {
                 let spontaneous = *chance.pick(&["UpdateFailed", "UpdateConflict", "Unknown"]);
-                let reason = fails(cloud.mood(&operation.stack).operations, chance, spontaneous);
-                cloud.end(&run.id, if reason.is_some() { End::Failed } else { End::Succeeded }, &leaves);
+                let drift = operation.kind == OperationKind::Refresh && chance.percent(20);
+                let mood = cloud.mood(&operation.stack).operations.or(drift.then_some("UnexpectedChanges"));
+                let locked = cloud.locked(&run.id).then_some("UpdateConflict");
+                let reason = locked.or_else(|| fails(mood, chance, spontaneous));
+                if operation.kind == OperationKind::Destroy && cloud.stacks.contains_key(&operation.stack) {
+                    run.changes.insert("delete".to_owned(), 1);
+                }
+                let end = match reason {
+                    None => End::Succeeded,
+                    // What finds its stack locked does nothing.
+                    Some(_) if locked.is_some() => End::Refused,
+                    Some(_) => End::Failed,
+                };
+                cloud.end(&run.id, end, &leaves);
                 reason.map_or(RunState::Succeeded, |reason| failed(reason, &operation.stack))
             }
             (Work::Init { .. }, ended) => ended.clone(),
@@ -287,6 +303,7 @@ fn seen(run: &Run) -> RunSeen {
         pulumi_version: PULUMI_VERSION.to_owned(),
         outputs,
         message,
+        changes: run.changes.clone(),
         ..RunSeen::default()
     }
 }

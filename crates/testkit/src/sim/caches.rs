@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pko_api::{Update, annotations};
-use pko_core::seen::{Key, Kind, annotation, ended, running};
+use pko_api::{
+    Stack, Update, annotations,
+    conditions::{ConditionType, is_true},
+};
+use pko_core::{
+    seen::{Key, Kind, annotation, ended, running},
+    stack::deploys,
+};
 
 use super::{
     api::{Api, Change},
@@ -70,7 +76,7 @@ impl Caches {
         let thing = change.thing();
         let (kind, name) = (thing.kind(), thing.name());
         let versions: Vec<&Version> = change.before.iter().chain(&change.after).collect();
-        let mut keys = Vec::new();
+        let mut keys = if kind == Kind::Stack { self.waiting_for(change) } else { Vec::new() };
         match kind {
             // What it made may have to go with it.
             Kind::Stack if change.after.is_none() => {
@@ -122,6 +128,46 @@ impl Caches {
             keys.push(key(kind, name));
         }
         keys
+    }
+
+    /// The Stacks that are of interest.
+    pub(super) fn stacks(&self, which: impl Fn(&Stack) -> bool) -> Vec<Stack> {
+        self.all(Kind::Stack).filter_map(|thing| thing.stack()).filter(|stack| which(stack)).cloned().collect()
+    }
+
+    /// What each Stack requires that a Stack requires, directly or not.
+    pub(super) fn requirements(&self, name: &str) -> BTreeMap<String, Vec<String>> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![name.to_owned()];
+        while let Some(name) = open.pop() {
+            if !found.contains_key(&name) {
+                let stack = self.get(Kind::Stack, &name).and_then(|thing| thing.stack());
+                let required = stack.map(|stack| &stack.spec.prerequisites).into_iter().flatten();
+                let required: Vec<String> = required.map(|other| other.name.clone()).collect();
+                open.extend(required.iter().cloned());
+                found.insert(name, required);
+            }
+        }
+        found
+    }
+
+    /// Stacks that wait for one that has become ready, or has gone, or for those that it required or shared with.
+    fn waiting_for(&self, change: &Change) -> Vec<Key> {
+        let stack = |version: Option<&Version>| version.and_then(|version| version.stack()).cloned();
+        let (before, after) = (stack(change.before.as_ref()), stack(change.after.as_ref()));
+        let name = change.thing().name();
+        let status = |stack: &Option<Stack>| stack.as_ref().and_then(|stack| stack.status.clone()).unwrap_or_default();
+        let ready = is_true(&status(&after).conditions, ConditionType::READY);
+        let ended = status(&before).current_update.is_some() && status(&after).current_update.is_none();
+        let other = |stack: &Stack| {
+            let requires = stack.spec.prerequisites.iter().any(|required| required.name == name);
+            let shares = before.as_ref().is_some_and(|before| deploys(before) == deploys(stack));
+            let own = stack.metadata.name.clone().unwrap_or_default();
+            let required = before.as_ref().is_some_and(|it| it.spec.prerequisites.iter().any(|it| it.name == own));
+            (requires && (ready || after.is_none())) || (shares && ended) || (required && after.is_none())
+        };
+        let found = self.stacks(|stack| stack.metadata.name.as_deref() != Some(name) && other(stack));
+        found.iter().filter_map(|stack| Some(key(Kind::Stack, stack.metadata.name.as_deref()?))).collect()
     }
 
     fn updates_in<'a>(&'a self, workspace: &'a str, which: fn(&Update) -> bool) -> impl Iterator<Item = Key> + 'a {

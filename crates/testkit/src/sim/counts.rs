@@ -22,13 +22,14 @@ pub enum Group {
 }
 
 /// Every effect there is, by name.
-pub const EFFECTS: [&str; 21] = [
+pub const EFFECTS: [&str; 22] = [
     "write stack status",
     "write program status",
     "write workspace status",
     "write update status",
     "hold stack",
     "release stack",
+    "request update",
     "apply workspace",
     "delete workspace",
     "create update",

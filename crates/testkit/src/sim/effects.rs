@@ -16,6 +16,7 @@ use super::{
     agent::{self, Work},
     api::{Deletion, OutputsSecret, Refused},
     counts::{Counts, Group},
+    invariants,
     things::{Set, Source, Template, Thing},
     world::{PLANTED, World},
 };
@@ -34,6 +35,15 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
             }
             stack.meta_mut().finalizers = (!finalizers.is_empty()).then(|| finalizers.clone());
             Ok(Some(world.api.store(stack)))
+        }
+        Effect::RequestUpdate { on, request } => {
+            if world.api.same(on.kind, &on.name, &on.uid).is_some() {
+                let mut stack = same(world, on)?;
+                let key = annotations::PREREQUISITE_REQUEST.to_owned();
+                stack.meta_mut().annotations.get_or_insert_default().insert(key, request.clone());
+                world.api.store(stack);
+            }
+            Ok(None)
         }
         Effect::ApplyWorkspace { workspace, uid } => apply_workspace(world, workspace, uid.as_deref()),
         Effect::DeleteWorkspace { on } | Effect::DeleteUpdate { on } => {
@@ -80,6 +90,9 @@ pub(super) fn carry_out(world: &mut World, effect: &Effect) -> Done {
         Effect::StartUpdate { pod, run_id, operation } => {
             let update = world.api.all(Kind::Update).find(|update| update.uid() == run_id);
             let stack = update.and_then(|update| world.api.stack_uid(update)).unwrap_or_default();
+            if let Some(wrong) = invariants::destroyed_twice(world, operation, &stack) {
+                world.violated(wrong);
+            }
             start(world, pod, run_id, Work::Operation(operation.clone()), &stack)
         }
         Effect::CancelRun { pod, run_id } => {
@@ -191,6 +204,8 @@ fn source(containers: &Value) -> Source {
     let text = |name: &str| variables.get(name).map(|value| (*value).to_owned());
     if let (Some(url), Some(digest)) = (text(env::FLUX_URL), text(env::FLUX_DIGEST)) {
         Source::Artifact { url, digest }
+    } else if let Some(commit) = text(env::GIT_REVISION) {
+        Source::Commit(commit)
     } else if variables.contains_key(env::PROJECT_NAME) {
         Source::Project
     } else {
@@ -280,6 +295,7 @@ pub(super) fn told(effect: &Effect) -> String {
         }
         Effect::HoldStack { on: target, .. }
         | Effect::ReleaseStack { on: target, .. }
+        | Effect::RequestUpdate { on: target, .. }
         | Effect::DeleteWorkspace { on: target }
         | Effect::HoldUpdate { on: target }
         | Effect::ReleaseUpdate { on: target }

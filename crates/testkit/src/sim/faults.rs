@@ -12,13 +12,23 @@ pub(super) const READ_FAILS: &str = "read fails";
 pub(super) const WRITE_FAILS: &str = "write fails";
 pub(super) const WRITE_UNKNOWN: &str = "write is done and fails";
 pub(super) const LEADER_ENDS: &str = "leader ends";
+pub(super) const REPOSITORY_AWAY: &str = "repository away";
 const SECOND_LEADER: &str = "second leader";
 const AGENT_SILENT: &str = "agent silent";
 const AGENT_REFUSES: &str = "agent refuses";
 
 /// Names of everything that goes wrong, for tables.
 pub fn names() -> Vec<&'static str> {
-    let others = [READ_FAILS, WRITE_FAILS, WRITE_UNKNOWN, LEADER_ENDS, SECOND_LEADER, AGENT_SILENT, AGENT_REFUSES];
+    let others = [
+        READ_FAILS,
+        WRITE_FAILS,
+        WRITE_UNKNOWN,
+        LEADER_ENDS,
+        REPOSITORY_AWAY,
+        SECOND_LEADER,
+        AGENT_SILENT,
+        AGENT_REFUSES,
+    ];
     others.into_iter().chain(Harm::ALL.map(Harm::name)).collect()
 }
 

@@ -27,7 +27,7 @@ use super::{
 };
 
 /// Effects that few reconciles come to, and after which a crash is tried more often.
-const RARE: [&str; 17] = [
+const RARE: [&str; 19] = [
     "cancel run",
     "cancel run",
     "create update",
@@ -45,6 +45,8 @@ const RARE: [&str; 17] = [
     "start update run",
     "store outputs",
     "write update status",
+    "request update",
+    "request update",
 ];
 /// The rarest of them: seldom does a Stack that wants it come so far.
 const RECLAIM: &str = "delete workspace";
@@ -287,8 +289,14 @@ impl History {
         match result {
             Ok(then) => {
                 operator.failures.remove(&flight.key);
+                let caches = &world.operators[flight.operator].caches;
+                let forgotten = invariants::forgotten(&world.api, caches, &flight.key, *then);
+                let operator = &mut world.operators[flight.operator];
                 if let Then::Requeue(wait) = mutants::then(mutant, &flight.key, *then) {
                     operator.timers.insert(flight.key.clone(), now + signed(wait));
+                }
+                if let Some(forgotten) = forgotten {
+                    world.violated(forgotten);
                 }
             }
             Err(Stopped::Endless) => world.violated(format!("{} was asked about without end", flight.key)),

@@ -1,21 +1,26 @@
 //! What must hold after every step of every history. Each is a function that says in words how it is broken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use pko_api::{
     Stack,
-    conditions::{ConditionType, find},
+    conditions::{ConditionType, find, is_true},
     finalizers,
+    stack::update_state,
+    update::update_type,
 };
 use pko_core::{
+    effect::{Operation, OperationKind},
     outcome,
-    seen::{Kind, ended},
+    seen::{Key, Kind, ended},
+    step::Then,
 };
 use serde::Serialize;
 
 use super::{
-    api::Change,
+    api::{Api, Change},
+    caches::Caches,
     things::{KINDS, Thing, Version, place},
     world::{PLANTED, World},
 };
@@ -109,7 +114,9 @@ fn finalizer_leaves_when_it_may(world: &World, before: Option<&Stack>, after: Op
         return Some(format!("Stack {name} was let go while an operation ran"));
     }
     let destroys = before.spec.destroy_on_finalize && !before.spec.preview;
-    let left = world.cloud.stacks.contains_key(&before.spec.stack) && world.cloud.deployed_by(uid);
+    let left = world.cloud.stacks.contains_key(&before.spec.stack)
+        && world.cloud.deployed_by(uid)
+        && !world.cloud.shared(&before.spec.stack);
     (destroys && left).then(|| format!("Stack {name} was let go and its resources are still there"))
 }
 
@@ -160,6 +167,58 @@ fn not_ahead(metadata: &ObjectMeta, observed: Option<i64>) -> Option<String> {
 fn no_secret(place: &str, what: &impl Serialize) -> Option<String> {
     let text = serde_json::to_string(what).unwrap_or_default();
     text.contains(PLANTED).then(|| format!("a secret is in {place}"))
+}
+
+/// A Stack that is not ready says why, and is looked at again by itself, unless only its spec or its user can help.
+pub(super) fn forgotten(api: &Api, caches: &Caches, key: &Key, then: Then) -> Option<String> {
+    let live = api.get(key.kind, &key.name)?;
+    if caches.get(key.kind, &key.name).is_none_or(|seen| seen.version() != live.version()) {
+        // What it has not seen yet will wake it.
+        return None;
+    }
+    let stack = live.stack()?;
+    let status = stack.status.as_ref()?;
+    if then != Then::AwaitChange || is_true(&status.conditions, ConditionType::READY) {
+        return None;
+    }
+    let why = status.conditions.iter().find(|condition| condition.type_ != ConditionType::READY.as_str());
+    let Some(why) = why.filter(|why| !why.reason.is_empty() && !why.message.is_empty()) else {
+        return Some(format!("{key} is not ready and does not say why"));
+    };
+    let for_the_user = why.type_ == ConditionType::STALLED.as_str()
+        && (why.reason == "SpecInvalid" || why.message.contains("annotate the Stack"));
+    // What was just decided on may have been overtaken by a change, which wakes it.
+    let seen = status.observed_generation == stack.metadata.generation.unwrap_or_default();
+    (seen && !for_the_user).then(|| format!("{key} waits with {} and is not looked at again", why.reason))
+}
+
+/// What was destroyed, and told so, is not destroyed again.
+pub(super) fn destroyed_twice(world: &World, operation: &Operation, stack_uid: &str) -> Option<String> {
+    if operation.kind != OperationKind::Destroy {
+        return None;
+    }
+    let stack = world.api.all(Kind::Stack).find(|stack| stack.uid() == stack_uid)?.stack()?;
+    let last = stack.status.as_ref()?.last_update.as_ref()?;
+    let same = last.generation == stack.metadata.generation.unwrap_or_default();
+    let done = last.update_type == update_type::DESTROY && last.state == update_state::SUCCEEDED;
+    (same && done).then(|| format!("Stack {:?} was destroyed and is destroyed again", stack.metadata.name))
+}
+
+/// What is in the cloud belongs to a Stack, or to one whose user wanted it kept.
+pub(super) fn orphaned(world: &World) -> Option<String> {
+    let orphan = |pulumi_stack: &String| {
+        let made = world.cloud.ledger.iter().filter(|it| it.stack == *pulumi_stack && it.kind == OperationKind::Up);
+        let makers: BTreeSet<&str> = made.map(|it| it.stack_uid.as_str()).collect();
+        makers.iter().all(|uid| {
+            let last = world.api.history(Kind::Stack).iter().rfind(|change| change.thing().uid() == *uid);
+            last.is_some_and(|change| {
+                let kept = |stack: &Stack| !stack.spec.destroy_on_finalize || stack.spec.preview;
+                change.after.is_none() && !world.forced.contains(*uid) && !change.thing().stack().is_some_and(kept)
+            })
+        })
+    };
+    let found = world.cloud.stacks.keys().find(|stack| !world.cloud.shared(stack) && orphan(stack))?;
+    Some(format!("what is deployed in {found} belongs to nobody"))
 }
 
 /// Whether our finalizer is on an object.

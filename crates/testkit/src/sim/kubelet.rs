@@ -11,7 +11,7 @@ use super::{
     agent::Agent,
     api::Deletion,
     things::{NAMESPACE, Pod, Source, Thing, Version},
-    world::{ARTIFACTS, World, packed},
+    world::{ARTIFACTS, BUCKET, World, packed},
 };
 
 /// Where a pod is in its life.
@@ -231,7 +231,19 @@ fn wind_down(world: &mut World, name: &str, uid: &str, stage: Stage) -> String {
 
 /// The artifact server serves the present generation of a Program only.
 fn fetch(world: &World, source: &Source) -> Result<String, String> {
-    let Source::Artifact { url, digest } = source else { return Ok(String::new()) };
+    let (url, digest) = match source {
+        Source::Artifact { url, digest } => (url, digest),
+        // Every commit stays where it is.
+        Source::Commit(commit) => return Ok(commit.clone()),
+        Source::Project | Source::None => return Ok(String::new()),
+    };
+    if url.starts_with(BUCKET) {
+        return if *digest == world.bucket_digest() {
+            Ok(digest.clone())
+        } else {
+            Err("the digest differs".to_owned())
+        };
+    }
     let served = world.api.all(Kind::Program).filter_map(|thing| thing.program()).find(|program| serves(program, url));
     let program = served.ok_or("404")?;
     let found = packed(program).digest;

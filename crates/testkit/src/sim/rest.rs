@@ -34,7 +34,12 @@ impl History {
                 continue;
             }
             let mut world = self.world.borrow_mut();
-            let Some(restless) = truth::unsettled(&world) else { return };
+            let Some(restless) = truth::unsettled(&world) else {
+                if let Some(orphaned) = invariants::orphaned(&world) {
+                    world.violated(orphaned);
+                }
+                return;
+            };
             match world.next_due() {
                 None => world.violated(format!("nothing more will happen, and {restless}")),
                 Some(next) if next > deadline => world.violated(format!("after two hours, {restless}")),

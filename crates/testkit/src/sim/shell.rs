@@ -5,17 +5,20 @@ use std::{
     cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use pko_api::names;
 use pko_core::{
-    ask::{Answer, Question},
+    ask::{Answer, GitTrouble, Question, SourceSeen},
     driver::Shell,
     effect::Effect,
     facts::Facts,
-    references::ReferenceSeen,
+    references::{ReferenceKind, ReferenceSeen},
     seen::{Key, Kind, ended},
+    stack,
+    workspace::{build::Memo, plan},
 };
 
 use super::{
@@ -26,7 +29,7 @@ use super::{
     mutants,
     things::Thing,
     users,
-    world::{World, packed},
+    world::{BUCKET, World, packed},
 };
 
 /// One reconcile's access to the model.
@@ -65,6 +68,14 @@ impl Shell for SimShell {
         let mut facts = Facts::new(key.clone(), world.now, world.settings.clone(), seen);
         if object.is_none() {
             facts.gone = world.operators[self.operator].caches.gone(key).map(|thing| thing.seen());
+        }
+        // What follows from a generation of a Workspace costs the most of all, and is the same every time.
+        if let Some(workspace) = object.as_ref().and_then(|thing| thing.workspace()) {
+            let of =
+                (workspace.metadata.uid.clone(), workspace.metadata.generation, world.settings.agent_image.clone());
+            let settings = world.settings.clone();
+            let planned = world.plans.entry(of).or_insert_with(|| Arc::new(plan(workspace, &settings)));
+            facts.planned = Memo::known(Arc::clone(planned));
         }
         // What comes from caches is read beforehand in most reconciles: every question costs a decision anew.
         if let Some(object) = object
@@ -129,10 +140,27 @@ impl World {
                 changed: Some(self.secret_written),
             })),
             Question::Admission { .. } => Answer::Admission(None),
-            Question::Revision(_) => Answer::Revision(Ok("main-1".to_owned())),
-            Question::Source(_) => Answer::Source(SourceSeen::Missing("there is none".to_owned())),
-            Question::Requirements => Answer::Requirements(BTreeMap::new()),
-            Question::Dependents | Question::Namesakes { .. } => Answer::Stacks(Vec::new()),
+            Question::Revision(_) => {
+                if self.faults && self.chance.percent(5) {
+                    self.fault(faults::REPOSITORY_AWAY);
+                    return Ok(Answer::Revision(Err(GitTrouble::Unavailable("no route".to_owned()))));
+                }
+                Answer::Revision(Ok(self.commit()))
+            }
+            Question::Source(_) => Answer::Source(SourceSeen::Artifact {
+                url: format!("{BUCKET}{}", self.artifacts),
+                revision: self.artifacts.to_string(),
+                digest: self.bucket_digest(),
+            }),
+            Question::Requirements => Answer::Requirements(self.operators[operator].caches.requirements(&key.name)),
+            Question::Dependents => Answer::Stacks(
+                self.operators[operator]
+                    .caches
+                    .stacks(|stack| stack.spec.prerequisites.iter().any(|required| required.name == key.name)),
+            ),
+            Question::Namesakes { deploys } => Answer::Stacks(self.operators[operator].caches.stacks(|stack| {
+                stack::deploys(stack) == *deploys && stack.metadata.name.as_deref() != Some(&key.name)
+            })),
             Question::NamespaceTerminating => Answer::Terminating(false),
             Question::RunsIn { workspace } => {
                 let all = self.api.all(Kind::Update).filter_map(|thing| thing.update());
@@ -193,12 +221,26 @@ fn foreseen(object: &Thing) -> Vec<Question> {
             questions.push(Question::UpdatesOf { stack: name.clone() });
             questions.extend(stack.spec.program_ref.iter().map(|it| Question::Cached(Kind::Program, it.name.clone())));
             questions.push(Question::Cached(Kind::Workspace, name));
+            let used = stack.spec.env_refs.values().filter_map(|it| it.secret.as_ref());
+            questions.extend(used.map(|it| Question::Reference(ReferenceKind::Secret, it.name.clone())));
+            if stack.metadata.deletion_timestamp.is_some() {
+                questions.push(Question::Dependents);
+            } else {
+                questions.push(Question::Namesakes { deploys: stack::deploys(stack) });
+                questions.extend((!stack.spec.prerequisites.is_empty()).then_some(Question::Requirements));
+            }
             questions
         }
         Thing::Workspace(_) => vec![
             Question::Cached(Kind::StatefulSet, names::stateful_set(object.name())),
             Question::Cached(Kind::Pod, names::pod(object.name())),
+            Question::UpdatesIn { workspace: object.name().to_owned() },
         ],
+        Thing::Update(update) => {
+            let stack = object.stack_name().map(|name| Question::Cached(Kind::Stack, name.to_owned()));
+            let workspace = update.spec.workspace_name.clone();
+            stack.into_iter().chain(workspace.map(|workspace| Question::UpdatesIn { workspace })).collect()
+        }
         _ => Vec::new(),
     }
 }

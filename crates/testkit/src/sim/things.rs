@@ -63,6 +63,8 @@ pub(super) struct Template {
 pub(super) enum Source {
     /// Address and digest of an artifact.
     Artifact { url: String, digest: String },
+    /// A commit of a repository.
+    Commit(String),
     /// An empty project.
     Project,
     /// Nothing that could fail.

@@ -103,7 +103,23 @@ fn restless(world: &World, stack: &Stack) -> Option<String> {
     }
     match find(&status.conditions, ConditionType::STALLED) {
         Some(stalled) => untrue_stall(world, stack, &stalled.reason),
-        None => Some("it is still being reconciled".to_owned()),
+        None => match find(&status.conditions, ConditionType::RECONCILING) {
+            Some(why) if waits_truly(world, stack, &why.reason) => None,
+            _ => Some("it is still being reconciled".to_owned()),
+        },
+    }
+}
+
+/// What cannot be had now is waited for, and what fails is tried again for ever.
+fn waits_truly(world: &World, stack: &Stack, reason: &str) -> bool {
+    let fails = world.cloud.mood(&stack.spec.stack).operations.is_some();
+    match reason {
+        "PrerequisiteNotSatisfied" => stack.spec.prerequisites.iter().any(|required| {
+            let other = world.api.get(Kind::Stack, &required.name).and_then(|thing| thing.stack()?.status.as_ref());
+            other.is_none_or(|status| !is_true(&status.conditions, ConditionType::READY))
+        }),
+        "RetryingAfterFailure" | "PreviewFailed" | "UpdateConflict" => fails,
+        _ => false,
     }
 }
 
@@ -118,7 +134,7 @@ fn untrue_ready(world: &World, stack: &Stack, last: Option<&LastUpdate>) -> Opti
     if last.generation != stack.metadata.generation.unwrap_or_default() {
         return Some("it is ready by an update of another generation".to_owned());
     }
-    if stack.spec.preview {
+    if stack.spec.preview || world.cloud.shared(&stack.spec.stack) {
         return None;
     }
     let Some(deployed) = world.cloud.stacks.get(&stack.spec.stack).filter(|deployed| deployed.whole) else {
@@ -126,6 +142,15 @@ fn untrue_ready(world: &World, stack: &Stack, last: Option<&LastUpdate>) -> Opti
     };
     if deployed.size != users::size(&stack.spec) {
         return Some(format!("it is ready with {}, and {} is deployed", users::size(&stack.spec), deployed.size));
+    }
+    if stack.spec.project_repo.is_some() && deployed.program != world.commit() {
+        return Some(format!("it is ready with {}, and the branch is at {}", deployed.program, world.commit()));
+    }
+    if stack.spec.flux_source.is_some() && deployed.program != world.bucket_digest() {
+        return Some(format!("it is ready with {}, not with the present artifact", deployed.program));
+    }
+    if stack.spec.project_repo.is_some() || stack.spec.flux_source.is_some() {
+        return None;
     }
     let program = stack.spec.program_ref.as_ref().map(|program| program.name.as_str());
     if program.is_some_and(|name| made_anew(world, name)) {
@@ -149,11 +174,15 @@ fn untrue_stall(world: &World, stack: &Stack, reason: &str) -> Option<String> {
     let program = stack.spec.program_ref.as_ref();
     let uid = stack.metadata.uid.as_deref().unwrap_or_default();
     let truthful = match reason {
-        "SpecInvalid" => !stack.spec.problems().is_empty(),
+        "SpecInvalid" => !stack.spec.problems().is_empty() || !stack.spec.prerequisites.is_empty(),
         "SourceUnavailable" => program.is_some_and(|program| world.api.get(Kind::Program, &program.name).is_none()),
         "PulumiVersionTooLow" => mood.init == Some("IncompatibleConfiguration"),
         "WorkspaceFailed" => mood.init.is_some_and(|reason| reason != "IncompatibleConfiguration"),
-        "UpdateFailed" => world.cloud.last_of(uid).is_some_and(|execution| execution.end == Some(End::Failed)),
+        // Failed, or destroyed what somebody else had destroyed.
+        "UpdateFailed" => world
+            .cloud
+            .last_of(uid)
+            .is_some_and(|execution| execution.end != Some(End::Succeeded) || world.cloud.shared(&stack.spec.stack)),
         _ => false,
     };
     (!truthful).then(|| format!("it is stalled with {reason}, for which there is no cause"))

@@ -6,7 +6,10 @@ use pko_api::{
     Checked, Embedded, Program, Stack, Update, annotations,
     conditions::{ConditionType, is_true},
     program::ProgramSpec,
-    stack::{ProgramReference, ResourceRef, SecretSelector, StackSpec, reclaim_policy},
+    stack::{
+        FluxSource, FluxSourceReference, PrerequisiteRef, ProgramReference, RequirementSpec, ResourceRef,
+        SecretSelector, StackSpec, reclaim_policy,
+    },
     update::{UpdateSpec, update_type},
 };
 use pko_core::{
@@ -29,7 +32,9 @@ use crate::chance::Chance;
 
 /// Of the Secret that Stacks refer to.
 pub(super) const KEY: &str = "token";
-const STACKS: [&str; 2] = ["alpha", "beta"];
+const STACKS: [&str; 3] = ["alpha", "beta", TWIN];
+/// About the Pulumi stack of the first, in histories that have it.
+const TWIN: &str = "twin";
 const PROGRAMS: [&str; 2] = ["site", "api"];
 
 /// Everything that a user does here.
@@ -42,6 +47,9 @@ enum Act {
     WriteUpdate,
     UpgradeOperator,
     WriteSecret,
+    PushCommit,
+    PublishArtifact,
+    AskByFlux,
     DeleteStack,
     DeleteStackForeground,
     ForceStackAway,
@@ -60,7 +68,7 @@ enum Act {
 }
 
 /// How often each is tried, relative to the others.
-const ACTS: [(Act, usize); 22] = [
+const ACTS: [(Act, usize); 25] = [
     (Act::CreateStack, 8),
     (Act::EditStack, 14),
     (Act::Annotate, 10),
@@ -68,6 +76,9 @@ const ACTS: [(Act, usize); 22] = [
     (Act::WriteUpdate, 3),
     (Act::UpgradeOperator, 2),
     (Act::WriteSecret, 3),
+    (Act::PushCommit, 3),
+    (Act::PublishArtifact, 2),
+    (Act::AskByFlux, 2),
     (Act::DeleteStack, 7),
     (Act::DeleteStackForeground, 3),
     (Act::ForceStackAway, 1),
@@ -95,6 +106,9 @@ impl Act {
             Self::WriteUpdate => "write an Update by hand",
             Self::UpgradeOperator => "upgrade the operator",
             Self::WriteSecret => "write a Secret",
+            Self::PushCommit => "push a commit",
+            Self::PublishArtifact => "publish an artifact",
+            Self::AskByFlux => "request an update by Flux's annotation",
             Self::DeleteStack => "delete Stack",
             Self::DeleteStackForeground => "delete Stack in the foreground",
             Self::ForceStackAway => "take all finalizers off a Stack",
@@ -208,7 +222,13 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
                 return None;
             }
             let name = *world.chance.pick(&missing);
+            if name == TWIN && !world.chance.percent(30) {
+                return None;
+            }
             let mut spec = stack_spec(name, &mut world.chance);
+            if world.crash_after == "request update" && name == STACKS[1] {
+                require(&mut spec, "1s");
+            }
             if world.crash_after == "delete workspace" {
                 spec.workspace_reclaim_policy = Some(reclaim_policy::DELETE.to_owned());
             }
@@ -232,6 +252,23 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
             marks.insert(annotations::RECONCILIATION_REQUEST.to_owned(), request);
             world.api.store(Thing::Stack(stack));
             Some(name)
+        }
+        Act::AskByFlux => {
+            let name = any(world, Kind::Stack)?;
+            let mut stack = world.api.get(Kind::Stack, &name)?.stack()?.clone();
+            let marks = stack.metadata.annotations.get_or_insert_default();
+            marks.insert(annotations::FLUX_REQUESTED_AT.to_owned(), now.to_string());
+            world.api.store(Thing::Stack(stack));
+            Some(name)
+        }
+        Act::PushCommit => {
+            world.commits += 1;
+            Some(world.commit())
+        }
+        Act::PublishArtifact => {
+            world.artifacts += 1;
+            wake(world, Kind::Stack);
+            Some(world.bucket_digest())
         }
         Act::CancelUpdate => {
             let name = any(world, Kind::Stack)?;
@@ -261,11 +298,8 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
         }
         Act::WriteSecret => {
             world.secret_written = now;
-            let workspaces: Vec<Key> =
-                world.api.all(Kind::Workspace).map(|thing| key(Kind::Workspace, thing.name())).collect();
-            for operator in &mut world.operators {
-                operator.queue.extend(workspaces.iter().cloned());
-            }
+            wake(world, Kind::Workspace);
+            wake(world, Kind::Stack);
             Some(String::new())
         }
         Act::CreateProgram => {
@@ -331,6 +365,14 @@ fn attempt(world: &mut World, what: Act) -> Option<String> {
     }
 }
 
+/// A watch that is not modelled in detail shows a change.
+fn wake(world: &mut World, kind: Kind) {
+    let keys: Vec<Key> = world.api.all(kind).map(|thing| key(kind, thing.name())).collect();
+    for operator in world.operators.iter_mut().filter(|operator| operator.alive) {
+        operator.queue.extend(keys.iter().cloned());
+    }
+}
+
 fn delete(world: &mut World, kind: Kind, how: Deletion) -> Option<String> {
     let name = any(world, kind)?;
     world.api.delete(kind, &name, how, world.now);
@@ -357,6 +399,7 @@ fn outage(chance: &mut Chance) -> Mood {
 }
 
 fn pulumi_stack(name: &str) -> String {
+    let name = if name == TWIN { STACKS[0] } else { name };
     format!("organization/project/{name}")
 }
 
@@ -383,6 +426,17 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
         ..StackSpec::default()
     };
     refer(&mut spec, chance);
+    spec.retry_on_update_conflict = chance.percent(30);
+    if chance.percent(10) {
+        (spec.refresh, spec.expect_no_refresh_changes) = (true, true);
+    }
+    if name == STACKS[1] && chance.percent(40) {
+        require(&mut spec, *chance.pick(&["1s", "30s", "1h"]));
+    }
+    if name == STACKS[0] && chance.percent(2) {
+        // Round in a circle, if the other requires this one.
+        spec.prerequisites = vec![PrerequisiteRef { name: STACKS[1].to_owned(), requirement: None }];
+    }
     if chance.percent(70) {
         let selector = SecretSelector { name: "creds".to_owned(), key: KEY.to_owned(), ..SecretSelector::default() };
         let reference = ResourceRef { ref_type: "Secret".to_owned(), secret: Some(selector), ..ResourceRef::default() };
@@ -398,14 +452,30 @@ fn stack_spec(name: &str, chance: &mut Chance) -> StackSpec {
     spec
 }
 
-/// From a Program, or from the image.
+/// The second Stack requires the first, and that it has succeeded lately.
+fn require(spec: &mut StackSpec, within: &str) {
+    let within = Some(Checked::of(json!(within)));
+    let requirement = Some(RequirementSpec { succeeded_within_duration: within });
+    spec.prerequisites = vec![PrerequisiteRef { name: STACKS[0].to_owned(), requirement }];
+}
+
+/// From a Program, from Git, from Flux, or from the image.
 fn refer(spec: &mut StackSpec, chance: &mut Chance) {
-    if chance.percent(90) {
+    (spec.program_ref, spec.flux_source, spec.workspace_template) = (None, None, None);
+    (spec.project_repo, spec.branch) = (None, None);
+    if chance.percent(15) {
+        (spec.project_repo, spec.branch) = (Some("https://git.test/repo".to_owned()), Some("main".to_owned()));
+    } else if chance.percent(10) {
+        let reference = FluxSourceReference {
+            api_version: "source.toolkit.fluxcd.io/v1".to_owned(),
+            kind: "Bucket".to_owned(),
+            name: "bucket".to_owned(),
+        };
+        spec.flux_source = Some(FluxSource { source_ref: reference, dir: None });
+    } else if chance.percent(90) {
         let name = if chance.percent(85) { PROGRAMS[0] } else { PROGRAMS[1] };
         spec.program_ref = Some(ProgramReference { name: name.to_owned() });
-        spec.workspace_template = None;
     } else {
-        spec.program_ref = None;
         spec.workspace_template = Some(Embedded::new(json!({"spec": {"local": {"dir": "/app"}}})));
     }
 }

@@ -9,6 +9,7 @@ use pko_core::{
     digest,
     seen::{Key, Kind},
     settings::Settings,
+    workspace::build::Planned,
 };
 use serde_json::Value;
 
@@ -26,6 +27,8 @@ use crate::chance::Chance;
 
 /// Where artifacts of Programs are served.
 pub(super) const ARTIFACTS: &str = "artifacts:8080";
+/// Where a Flux source has its artifacts.
+pub(super) const BUCKET: &str = "http://flux/bucket/";
 /// Planted where secrets are, to be found nowhere else.
 pub(super) const PLANTED: &str = "planted-secret";
 
@@ -44,8 +47,14 @@ pub(super) struct World {
     pub(super) crash_after: &'static str,
     /// When the Secret that Stacks refer to was last written.
     pub(super) secret_written: Timestamp,
+    /// How many commits the branch of the repository has.
+    pub(super) commits: u32,
+    /// How often the Flux source had something new.
+    pub(super) artifacts: u32,
     /// UIDs of Stacks whose finalizers a user took off.
     pub(super) forced: BTreeSet<String>,
+    /// The planned StatefulSets by UID and generation of their Workspaces, and by the operator's image.
+    pub(super) plans: BTreeMap<(Option<String>, Option<i64>, String), Planned>,
     /// Things may go wrong.
     pub(super) faults: bool,
     pub(super) mutant: Option<Mutant>,
@@ -91,7 +100,10 @@ impl World {
             },
             crash_after: "",
             secret_written: Timestamp::UNIX_EPOCH,
+            commits: 1,
+            artifacts: 1,
             forced: BTreeSet::new(),
+            plans: BTreeMap::new(),
             faults: true,
             mutant,
             writes: 0,
@@ -213,6 +225,16 @@ impl World {
                 operator.queue.insert(key);
             }
         }
+    }
+
+    /// Where the branch of the repository is.
+    pub(super) fn commit(&self) -> String {
+        format!("commit-{}", self.commits)
+    }
+
+    /// The digest of what the Flux source has to offer.
+    pub(super) fn bucket_digest(&self) -> String {
+        format!("sha256:bucket-{}", self.artifacts)
     }
 
     pub(super) fn fault(&mut self, what: &'static str) {

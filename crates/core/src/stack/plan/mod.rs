@@ -12,6 +12,7 @@ use pko_api::{ProjectInfo, workspace::GitSource};
 
 pub use crate::invalid::Invalid;
 pub use update::update;
+pub(super) use workspace::bare;
 pub use workspace::{with_references, workspace, workspace_hash, workspace_name};
 
 /// Where the Workspace takes the program from, after all look-ups.

@@ -17,6 +17,11 @@ const TEMPLATE: &str = "spec.workspaceTemplate";
 
 /// The Workspace as it is applied, with its digest in its annotations.
 pub fn workspace(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
+    bare(stack, source).map(|workspace| with_references(workspace, None))
+}
+
+/// The Workspace without any digest.
+pub(in crate::stack) fn bare(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
     let spec = &stack.spec;
     if spec.stack.is_empty() {
         return Err(Invalid::new("spec.stack: is empty; give the name of the Pulumi stack"));
@@ -61,20 +66,18 @@ pub fn workspace(stack: &Stack, source: &Source) -> Result<Workspace, Invalid> {
     }
     workspace.spec.stacks.push(pending);
 
-    Ok(marked(workspace))
+    Ok(workspace)
 }
 
-/// The same with a digest of the Secrets and ConfigMaps that it uses, so that its pod is renewed when they change.
+/// The same with a digest of the Secrets and ConfigMaps that it uses, so that its pod is renewed when they change, and
+/// with its own.
 #[must_use]
 pub fn with_references(mut workspace: Workspace, hash: Option<&str>) -> Workspace {
-    let Some(hash) = hash else { return workspace };
-    let template = workspace.spec.pod_template.get_or_insert_default();
-    let annotations = &mut template.metadata.get_or_insert_default().annotations;
-    annotations.insert(annotations::REFERENCES_HASH.to_owned(), hash.to_owned());
-    marked(workspace)
-}
-
-fn marked(mut workspace: Workspace) -> Workspace {
+    if let Some(hash) = hash {
+        let template = workspace.spec.pod_template.get_or_insert_default();
+        let annotations = &mut template.metadata.get_or_insert_default().annotations;
+        annotations.insert(annotations::REFERENCES_HASH.to_owned(), hash.to_owned());
+    }
     let digest = workspace_hash(&workspace);
     workspace.metadata.annotations.get_or_insert_default().insert(annotations::APPLIED_HASH.to_owned(), digest);
     workspace

@@ -4,6 +4,7 @@
 mod embedded;
 mod environment;
 mod fetch;
+mod memo;
 mod pod;
 mod profile;
 mod resources;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 pub use crate::invalid::Invalid;
 use crate::{digest, owner, settings::Settings};
+pub use memo::{Memo, Planned};
 pub use service::service;
 
 /// A StatefulSet to be applied.
