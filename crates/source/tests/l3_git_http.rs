@@ -8,6 +8,7 @@ use std::{fs, time::Duration};
 use git::{Shop, access, assert_checked_out, fetch, names, resolve};
 use pko_source::git::{Depth, GitError, GitUrl};
 use pko_testkit::git::{Fault, HttpServer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const MISSING: &str = "0123456789012345678901234567890123456789";
 
@@ -284,6 +285,34 @@ async fn a_server_that_falls_silent_is_given_up() {
     let url = format!("http://{}/shop.git", listener.local_addr().unwrap());
     let error = fetch(&url, &access, "main", &dir.path().join("source")).await.unwrap_err();
     assert!(matches!(error, GitError::Unreachable { .. }) && error.to_string().contains("timed out"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_or_is_too_long_is_given_up() {
+    let shop = Shop::new();
+    let server = HttpServer::plain(&shop.repositories);
+    let mut access = access(&[]).unwrap();
+    access.patience.most = Some(100);
+    access.patience.whole = Some(Duration::from_millis(500));
+    access.patience.waits.clear();
+    let error = resolve(&server.url("shop.git"), &access, "main").await.unwrap_err().to_string();
+    assert!(error.ends_with("its answer is longer than 100 bytes"), "{error}");
+    // A byte now and then keeps silence away.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/shop.git", listener.local_addr().unwrap());
+    let slow = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let _ = connection.read(&mut [0; 4096]).await.unwrap();
+        let kind = "application/x-git-upload-pack-advertisement";
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
+        connection.write_all(head.as_bytes()).await.unwrap();
+        while connection.write_all(b"1\r\n1\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let error = resolve(&url, &access, "main").await.unwrap_err();
+    assert!(matches!(error, GitError::Unreachable { .. }) && error.to_string().contains("timed out"), "{error}");
+    slow.await.unwrap();
 }
 
 #[tokio::test]

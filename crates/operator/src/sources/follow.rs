@@ -20,17 +20,13 @@ use super::{
     flux,
     served::{self, Served},
 };
-use crate::{cluster::Cluster, queue::Queue, store::Store, watch};
+use crate::{cluster::Cluster, queue::Queue, store::Store, watch::told};
 
 /// Objects in one answer to a list.
 const PAGE: u32 = 100;
 /// Before a watch that failed is tried again, and at most; meanwhile Stacks look by themselves.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-/// Which objects Stacks have asked for, by namespace and name, each with its mark; none while the first answer is
-/// awaited.
-type Marks = BTreeMap<(String, String), Option<u64>>;
 
 /// All watches.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ pub(super) struct Watches {
 /// Ends when it is dropped.
 #[derive(Debug)]
 struct Watch {
-    marks: Arc<Mutex<Marks>>,
+    followed: Arc<Followed>,
     task: JoinHandle<()>,
 }
 
@@ -54,20 +50,31 @@ impl Drop for Watch {
     }
 }
 
+/// Namespace and name of an object.
+type Place = (String, String);
+
+/// A kind, and which objects of it Stacks have asked for.
+#[derive(Debug)]
+struct Followed {
+    store: Arc<Store>,
+    queue: Arc<Queue>,
+    group: String,
+    kind: String,
+    /// The mark of each, once one is known.
+    marks: Mutex<BTreeMap<Place, Option<u64>>>,
+}
+
 /// A question whose answer is awaited.
 #[derive(Debug)]
 pub(super) struct Asked {
-    marks: Arc<Mutex<Marks>>,
-    object: (String, String),
-    before: Option<u64>,
+    followed: Arc<Followed>,
+    place: Place,
 }
 
 impl Asked {
-    /// Notes what was heard, unless the watch has shown something newer meanwhile.
+    /// Notes the answer.
     pub(super) fn heard(self, mark: u64) {
-        if let Some(known) = lock(&self.marks).get_mut(&self.object).filter(|known| **known == self.before) {
-            *known = Some(mark);
-        }
+        self.followed.note(self.place, mark);
     }
 }
 
@@ -80,29 +87,25 @@ impl Watches {
     pub(super) fn ask(&self, group: &str, version: &str, kind: &str, namespace: &str, name: &str) -> Asked {
         let mut kinds = lock(&self.kinds);
         let watch = kinds.entry((group.to_owned(), kind.to_owned())).or_insert_with(|| {
-            let marks = Arc::<Mutex<Marks>>::default();
-            let follower = Follower {
-                cluster: self.cluster.clone(),
+            let followed = Arc::new(Followed {
                 store: Arc::clone(&self.store),
                 queue: Arc::clone(&self.queue),
                 group: group.to_owned(),
-                version: version.to_owned(),
                 kind: kind.to_owned(),
-                marks: Arc::clone(&marks),
-            };
-            Watch { marks, task: tokio::spawn(follower.run()) }
+                marks: Mutex::default(),
+            });
+            let task = tokio::spawn(follow(self.cluster.clone(), version.to_owned(), Arc::clone(&followed)));
+            Watch { followed, task }
         });
-        let object = (namespace.to_owned(), name.to_owned());
-        let before = *lock(&watch.marks).entry(object.clone()).or_default();
-        Asked { marks: Arc::clone(&watch.marks), object, before }
+        let place = (namespace.to_owned(), name.to_owned());
+        lock(&watch.followed.marks).entry(place.clone()).or_default();
+        Asked { followed: Arc::clone(&watch.followed), place }
     }
 
     /// Forgets objects that no Stack uses, and ends watches that are left without any.
     pub(super) fn tidy(&self) {
         lock(&self.kinds).retain(|(group, kind), watch| {
-            let mut marks = lock(&watch.marks);
-            marks.retain(|(namespace, name), _| !self.store.users_of_source(group, kind, namespace, name).is_empty());
-            let used = !marks.is_empty();
+            let used = watch.followed.used();
             if !used {
                 info!(group, kind, "no Stack uses such sources any more; they are not watched");
             }
@@ -111,82 +114,16 @@ impl Watches {
     }
 }
 
-/// One watch at work.
-struct Follower {
-    cluster: Cluster,
-    store: Arc<Store>,
-    queue: Arc<Queue>,
-    group: String,
-    version: String,
-    kind: String,
-    marks: Arc<Mutex<Marks>>,
-}
-
-impl Follower {
-    async fn run(self) {
-        let mut wait = FIRST_WAIT;
-        let mut said = String::new();
-        loop {
-            let why = match served::find(&self.cluster, &self.group, &self.version, &self.kind).await {
-                Ok(Ok(served)) => {
-                    let (listed, why) = self.follow(&served).await;
-                    if listed {
-                        wait = FIRST_WAIT;
-                    }
-                    why
-                }
-                Ok(Err(why)) => why,
-                Err(failure) => failure.to_string(),
-            };
-            // What stays the same is said once.
-            if why == said {
-                debug!(group = self.group, kind = self.kind, "watching: {why}");
-            } else {
-                warn!(group = self.group, kind = self.kind, "watching: {why}");
-                said = why;
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
-        }
-    }
-
-    /// Follows until something goes wrong. Says whether all objects were listed before, and what went wrong.
-    async fn follow(&self, served: &Served) -> (bool, String) {
-        let api: Api<DynamicObject> = Api::all_with(self.cluster.client(), &served.resource());
-        let mut events = std::pin::pin!(watcher(api, Config::default().page_size(PAGE)));
-        let mut listed = false;
-        let mut present = BTreeSet::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => present.clear(),
-                Ok(Event::InitApply(object)) => {
-                    let place = place(&object);
-                    self.note(place.clone(), flux::mark(Some(&object.data["status"])));
-                    present.insert(place);
-                }
-                Ok(Event::InitDone) => {
-                    if !listed {
-                        debug!(group = self.group, kind = self.kind, version = served.version, "watched");
-                    }
-                    listed = true;
-                    let absent: Vec<_> = lock(&self.marks).keys().filter(|it| !present.contains(it)).cloned().collect();
-                    for place in absent {
-                        self.note(place, flux::mark(None));
-                    }
-                    present.clear();
-                }
-                Ok(Event::Apply(object)) => self.note(place(&object), flux::mark(Some(&object.data["status"]))),
-                Ok(Event::Delete(object)) => self.note(place(&object), flux::mark(None)),
-                Err(error) => return (listed, watch::told(&error)),
-            }
-        }
-        (listed, "the watch has ended".to_owned())
-    }
-
-    /// Wakes those who use an object, if it is not as it was.
-    fn note(&self, place: (String, String), mark: u64) {
+impl Followed {
+    /// Whoever reads or sees an object notes its mark. If it is another than the one before, all who use the object are
+    /// woken: what was noted last may be older than what was noted before, and some have seen only one of the two.
+    fn note(&self, place: Place, mark: u64) {
         match lock(&self.marks).get_mut(&place) {
-            Some(known) if *known != Some(mark) => *known = Some(mark),
+            Some(known) if *known != Some(mark) => {
+                if known.replace(mark).is_none() {
+                    return;
+                }
+            }
             _ => return,
         }
         let (namespace, name) = place;
@@ -194,9 +131,77 @@ impl Follower {
             self.queue.wake(key);
         }
     }
+
+    /// Whether any of the objects is still used by a Stack. Others are forgotten.
+    fn used(&self) -> bool {
+        let mut marks = lock(&self.marks);
+        let users = |(namespace, name): &Place| self.store.users_of_source(&self.group, &self.kind, namespace, name);
+        marks.retain(|place, _| !users(place).is_empty());
+        !marks.is_empty()
+    }
 }
 
-fn place(object: &DynamicObject) -> (String, String) {
+/// Watches a kind for ever, also one that is not there yet.
+async fn follow(cluster: Cluster, version: String, followed: Arc<Followed>) {
+    let Followed { group, kind, .. } = &*followed;
+    let mut wait = FIRST_WAIT;
+    let mut said = String::new();
+    loop {
+        let why = match served::find(&cluster, group, &version, kind).await {
+            Ok(Ok(served)) => {
+                let (listed, why) = watch(&cluster, &served, &followed).await;
+                if listed {
+                    wait = FIRST_WAIT;
+                }
+                why
+            }
+            Ok(Err(why)) => why,
+            Err(failure) => failure.to_string(),
+        };
+        // What stays the same is said once.
+        if why == said {
+            debug!(group, kind, "watching: {why}");
+        } else {
+            warn!(group, kind, "watching: {why}");
+            said = why;
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// Watches until something goes wrong. Says whether all objects were listed before, and what went wrong.
+async fn watch(cluster: &Cluster, served: &Served, followed: &Followed) -> (bool, String) {
+    let api: Api<DynamicObject> = Api::all_with(cluster.client(), &served.resource());
+    let mut events = std::pin::pin!(watcher(api, Config::default().page_size(PAGE)));
+    let mut listed = false;
+    let mut present = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => present.clear(),
+            Ok(Event::InitApply(object)) => {
+                present.insert(place(&object));
+                followed.note(place(&object), flux::mark(Some(&object.data["status"])));
+            }
+            Ok(Event::InitDone) => {
+                debug!(group = served.group, kind = served.kind, version = served.version, "listed");
+                listed = true;
+                let absent = |place: &&Place| !present.contains(*place);
+                let absent: Vec<Place> = lock(&followed.marks).keys().filter(absent).cloned().collect();
+                for place in absent {
+                    followed.note(place, flux::mark(None));
+                }
+                present.clear();
+            }
+            Ok(Event::Apply(object)) => followed.note(place(&object), flux::mark(Some(&object.data["status"]))),
+            Ok(Event::Delete(object)) => followed.note(place(&object), flux::mark(None)),
+            Err(error) => return (listed, told(&error)),
+        }
+    }
+    (listed, "the watch has ended".to_owned())
+}
+
+fn place(object: &DynamicObject) -> Place {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
@@ -237,21 +242,13 @@ mod tests {
         watches.ask("sources.test", "v1", "Thing", "team", name)
     }
 
-    fn follower(watches: &Watches) -> Follower {
-        let kinds = lock(&watches.kinds);
-        Follower {
-            cluster: watches.cluster.clone(),
-            store: Arc::clone(&watches.store),
-            queue: Arc::clone(&watches.queue),
-            group: "sources.test".to_owned(),
-            version: "v1".to_owned(),
-            kind: "Thing".to_owned(),
-            marks: Arc::clone(&kinds.values().next().unwrap().marks),
-        }
+    fn followed(watches: &Watches) -> Arc<Followed> {
+        Arc::clone(&lock(&watches.kinds).values().next().unwrap().followed)
     }
 
-    fn note(watches: &Watches, name: &str, mark: u64) {
-        follower(watches).note(("team".to_owned(), name.to_owned()), mark);
+    /// What the watch shows.
+    fn show(watches: &Watches, name: &str, mark: u64) {
+        followed(watches).note(("team".to_owned(), name.to_owned()), mark);
     }
 
     async fn woken(watches: &Watches) -> Vec<String> {
@@ -268,24 +265,40 @@ mod tests {
         let watches = watches();
         put(&watches.store, "web", "a");
         ask(&watches, "a").heard(7);
-        note(&watches, "a", 7);
-        note(&watches, "b", 8);
+        show(&watches, "a", 7);
+        show(&watches, "b", 8);
         assert!(woken(&watches).await.is_empty(), "it was read as it is, and nobody asks for the other");
-        note(&watches, "a", 8);
+        show(&watches, "a", 8);
         assert_eq!(woken(&watches).await, ["web"]);
-        note(&watches, "a", 8);
+        show(&watches, "a", 8);
         assert!(woken(&watches).await.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_shown_while_an_older_answer_is_on_its_way_is_not_lost() {
+    async fn what_is_shown_while_an_answer_is_awaited_wakes_only_if_it_is_another() {
         let watches = watches();
         put(&watches.store, "web", "a");
-        let asked = ask(&watches, "a");
-        note(&watches, "a", 8);
-        assert_eq!(woken(&watches).await, ["web"]);
-        asked.heard(7);
-        assert_eq!(lock(&follower(&watches).marks).values().collect::<Vec<_>>(), [&Some(8)]);
+        put(&watches.store, "second", "b");
+        let (a, b) = (ask(&watches, "a"), ask(&watches, "b"));
+        show(&watches, "a", 7);
+        show(&watches, "b", 7);
+        assert!(woken(&watches).await.is_empty());
+        a.heard(7);
+        b.heard(6);
+        assert_eq!(woken(&watches).await, ["second"], "its answer is older than what was shown");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_stack_reads_wakes_the_others() {
+        let watches = watches();
+        put(&watches.store, "second", "a");
+        put(&watches.store, "web", "a");
+        ask(&watches, "a").heard(7);
+        ask(&watches, "a").heard(8);
+        assert_eq!(woken(&watches).await, ["second", "web"]);
+        show(&watches, "a", 8);
+        ask(&watches, "a").heard(8);
+        assert!(woken(&watches).await.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -297,7 +310,7 @@ mod tests {
         watches.ask("sources.test", "v1beta1", "Thing", "team", "a");
         watches.tidy();
         assert_eq!(lock(&watches.kinds).len(), 1);
-        assert_eq!(lock(&follower(&watches).marks).len(), 1, "nobody uses the other");
+        assert_eq!(lock(&followed(&watches).marks).len(), 1, "nobody uses the other");
         put(&watches.store, "web", "elsewhere");
         watches.tidy();
         assert!(lock(&watches.kinds).is_empty());
