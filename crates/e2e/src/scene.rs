@@ -25,12 +25,6 @@ impl Scene {
         let namespace = Namespace::with_labels(subject, &[("pod-security.kubernetes.io/enforce", "restricted")]);
         let volume = Volume::new(&namespace);
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "pulumi"}});
-        let passphrase = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "passphrase"},
-            "stringData": {"text": PASSPHRASE},
-        });
         let delegator = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -39,9 +33,10 @@ impl Scene {
             "subjects": [{"kind": "ServiceAccount", "name": "pulumi", "namespace": namespace.name()}],
         });
         namespace.kubectl().apply(&account.to_string());
-        namespace.kubectl().apply(&passphrase.to_string());
         Kubectl::new().apply(&delegator.to_string());
-        Self { namespace, volume }
+        let scene = Self { namespace, volume };
+        scene.apply_secret("passphrase", &json!({"text": PASSPHRASE}));
+        scene
     }
 
     pub fn kubectl(&self) -> &Kubectl {
@@ -65,9 +60,15 @@ impl Scene {
 
     /// Creates or changes a Stack of a Program of the same name, with more fields of the spec.
     pub fn apply_stack(&self, name: &str, more: &Value) {
+        let mut source = json!({"programRef": {"name": name}});
+        add(&mut source, more);
+        self.apply_stack_from(name, &source);
+    }
+
+    /// Creates or changes a Stack with a source and more fields of the spec.
+    pub fn apply_stack_from(&self, name: &str, source: &Value) {
         let mut spec = json!({
             "stack": STACK,
-            "programRef": {"name": name},
             "serviceAccountName": "pulumi",
             "backend": Volume::backend_url(),
             "secretsProvider": "passphrase",
@@ -77,9 +78,16 @@ impl Scene {
             },
             "workspaceTemplate": Self::workspace_template(&json!({}), &json!({})),
         });
-        add(&mut spec, more);
+        add(&mut spec, source);
         let object = json!({"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"name": name}, "spec": spec});
         self.kubectl().apply(&object.to_string());
+    }
+
+    /// Creates or changes a Secret.
+    pub fn apply_secret(&self, name: &str, values: &Value) {
+        let metadata = json!({"name": name});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values});
+        self.kubectl().apply(&secret.to_string());
     }
 
     /// The template of a scene's Workspaces, with more fields of the Workspace's spec and of the pod's.
@@ -108,6 +116,16 @@ impl Scene {
                 && last["state"] == "succeeded"
                 && last["name"].as_str().is_some_and(|name| name != not);
             if done { Ok(stack) } else { Err(stack["status"].to_string()) }
+        })
+    }
+
+    /// Waits until a Stack cannot go on for a reason; returns it.
+    pub fn until_stalled(&self, name: &str, reason: &str) -> Value {
+        wait_for(&format!("Stack {name} to be stalled by {reason}"), PATIENCE, || {
+            let stack = read(self.kubectl(), "stack", name)?;
+            let stalled = condition(&stack, "Stalled");
+            let is_so = stalled["status"] == "True" && stalled["reason"] == reason;
+            if is_so { Ok(stack) } else { Err(stack["status"].to_string()) }
         })
     }
 

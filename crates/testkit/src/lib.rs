@@ -6,7 +6,14 @@ pub mod chance;
 pub mod cloud;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+#[cfg(feature = "flux")]
+pub mod flux;
 #[cfg(feature = "git")]
 pub mod git;
+#[cfg(any(feature = "flux", feature = "git"))]
+mod process;
+pub mod shared;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(any(feature = "cluster", feature = "flux", feature = "git"))]
+mod wait;

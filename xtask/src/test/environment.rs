@@ -51,6 +51,19 @@ pub(crate) fn variables(target: &Target, level: Level, release: bool) -> Result<
     Ok(variables)
 }
 
+/// The variables that tests of sources on our cluster read: the directory of Flux's controller and its CRDs, and the
+/// servers from which it takes artifacts.
+pub(crate) fn of_sources() -> Result<Vec<(&'static str, String)>> {
+    tools::packages(&tools::SOURCE_PACKAGES)?;
+    tools::ensure(tools::SOURCES)?;
+    let shown = |path: Result<PathBuf>| Ok::<_, anyhow::Error>(path?.display().to_string());
+    Ok(vec![
+        ("PKO_TEST_SOURCE_CONTROLLER", shown(tools::dir("source-controller"))?),
+        ("PKO_TEST_REGISTRY", shown(tools::binary("registry", "registry"))?),
+        ("PKO_TEST_S3", shown(tools::binary("gofakes3", "gofakes3"))?),
+    ])
+}
+
 /// The variables that tests with the real CLI read: where it is, and the provider for tests.
 pub(crate) fn of_the_cli() -> Result<Vec<(&'static str, String)>> {
     let path = std::env::join_paths([tools::dir("pulumi")?, tools::dir("pulumi-yaml")?])?;

@@ -144,6 +144,9 @@ fn run_level(
             image::ensure_loaded(target, false)?;
         }
         env = environment::variables(target, level, false)?;
+        if level == Level::L5 && matches!(target, Target::Ours { .. }) {
+            env.extend(environment::of_sources()?);
+        }
         if let Target::Foreign(_) = target {
             let all = chosen.len();
             chosen.retain(|t| !t.features.iter().any(|f| f == OWN_CLUSTER));

@@ -25,7 +25,22 @@ pub(crate) fn build(part: &Part, work: &Path, out: &Path, step: &Step, log: &Pat
         bail!("building {} needs Go 1.25 or newer on PATH", part.name);
     }
     write_module(part, work, step, log)?;
-    compile(part, work, out, step, log)
+    compile(part, work, out, step, log)?;
+    copy_directories(part, work, out, step, log)
+}
+
+fn copy_directories(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Result<()> {
+    let Recipe::Repeated { module, directories } = part.recipe else { return Ok(()) };
+    let own = downloaded(module, part.version, work, step, log)?;
+    for (name, within) in directories {
+        let (from, to) = (own.join(within), out.join(name));
+        fs::create_dir(&to)?;
+        for file in fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))? {
+            let file = file?;
+            fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn compile(part: &Part, work: &Path, out: &Path, step: &Step, log: &Path) -> Result<()> {
@@ -64,7 +79,7 @@ fn write_module(part: &Part, work: &Path, step: &Step, log: &Path) -> Result<()>
                 writeln!(module, "replace {path} => {path} {staging}")?;
             }
         }
-        Recipe::Repeated(path) => {
+        Recipe::Repeated { module: path, .. } => {
             let own = downloaded(path, part.version, work, step, log)?;
             writeln!(module, "require {path} {}", part.version)?;
             for line in replace_lines(&own)?.iter().filter(|l| !l.contains("=> ./")) {

@@ -29,6 +29,8 @@ pub(crate) const CHECKS: &[&str] = &["cargo-deny"];
 /// The parts of the cluster and of the workspace image.
 pub(crate) const CLUSTER: &[&str] = &["kubernetes", "etcd", "coredns"];
 pub(crate) const WORKSPACE_IMAGE: &[&str] = &["pulumi", "pulumi-yaml", "provider"];
+/// What the tests of sources on a cluster run besides it.
+pub(crate) const SOURCES: &[&str] = &["source-controller", "registry", "gofakes3"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.list {
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         debian::ensure(&CLUSTER_PACKAGES)?;
         debian::ensure(&IMAGE_PACKAGES)?;
         debian::ensure(&SOURCE_PACKAGES)?;
-        names = [CHECKS, CLUSTER, WORKSPACE_IMAGE].concat();
+        names = [CHECKS, CLUSTER, WORKSPACE_IMAGE, SOURCES].concat();
     }
     ensure(&names)?;
     eprintln!("all there after {}", progress::seconds(began.elapsed()));

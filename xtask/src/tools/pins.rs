@@ -25,8 +25,9 @@ pub(crate) enum Recipe {
     Kubernetes,
     /// A Rust crate with its own lock file.
     Crate,
-    /// A module whose own `replace` lines and go.sum must be repeated.
-    Repeated(&'static str),
+    /// A module whose own `replace` lines and go.sum must be repeated, with directories of it that the part gives
+    /// besides its binaries: the name each gets, and where it is in the module.
+    Repeated { module: &'static str, directories: &'static [(&'static str, &'static str)] },
 }
 
 const KUBERNETES_STAMPS: &[&str] = &[
@@ -118,7 +119,10 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "source-controller",
         version: "v1.7.3",
-        recipe: Recipe::Repeated("github.com/fluxcd/source-controller"),
+        recipe: Recipe::Repeated {
+            module: "github.com/fluxcd/source-controller",
+            directories: &[("crds", "config/crd/bases")],
+        },
         binaries: &[("source-controller", "github.com/fluxcd/source-controller")],
         stamps: &[],
         purpose: "Flux sources",
@@ -126,8 +130,8 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "registry",
         version: "v3.1.2",
-        recipe: Recipe::Modules(&["github.com/distribution/distribution/v3 {version}"]),
-        binaries: &[("registry", "github.com/distribution/distribution/v3/cmd/registry")],
+        recipe: Recipe::OwnMain(&["github.com/distribution/distribution/v3 {version}"]),
+        binaries: &[("registry", ".")],
         stamps: &[],
         purpose: "Flux OCIRepository sources",
     },

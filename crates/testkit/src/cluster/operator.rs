@@ -4,7 +4,11 @@ use std::{fs, sync::OnceLock};
 
 use serde_json::{Value, json};
 
-use super::{Kubectl, install_crds, variable};
+use super::{
+    Kubectl, install_crds,
+    trust::{authorities, trust},
+    variable,
+};
 
 /// Where deploy/install puts the operator.
 pub const OPERATOR_NAMESPACE: &str = "pulumi-kubernetes-operator";
@@ -32,15 +36,30 @@ pub(crate) fn deployment() -> Value {
 /// run takes it away before it begins.
 pub fn install_operator() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| install(&manifests()));
+}
+
+/// The same with an operator that trusts this authority, as users would tell it to. The next program that installs the
+/// operator as it is takes that back.
+pub fn install_operator_trusting(authority: &str) {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
-        install_crds();
-        apply(&manifests());
-        let kubectl = Kubectl::new().in_namespace(OPERATOR_NAMESPACE);
-        if let Err(error) = kubectl.try_run(&["rollout", "status", DEPLOYMENT, "--timeout=120s"]) {
-            let pods = kubectl.try_run(&["describe", "pods"]).unwrap_or_else(|e| e);
-            panic!("the operator did not become ready: {error}\n{pods}\n{}", operator_log());
-        }
+        let mut objects = manifests();
+        let place = objects.iter().position(|o| o["kind"] == "Deployment").expect("there is a Deployment");
+        trust(&mut objects[place]["spec"]["template"], authority);
+        objects.insert(place, authorities(OPERATOR_NAMESPACE, authority));
+        install(&objects);
     });
+}
+
+fn install(objects: &[Value]) {
+    install_crds();
+    apply(objects);
+    let kubectl = Kubectl::new().in_namespace(OPERATOR_NAMESPACE);
+    if let Err(error) = kubectl.try_run(&["rollout", "status", DEPLOYMENT, "--timeout=120s"]) {
+        let pods = kubectl.try_run(&["describe", "pods"]).unwrap_or_else(|e| e);
+        panic!("the operator did not become ready: {error}\n{pods}\n{}", operator_log());
+    }
 }
 
 /// Installs the kinds, the namespace, the account and its permissions.

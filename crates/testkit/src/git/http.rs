@@ -1,8 +1,10 @@
 //! The real `git http-backend` as CGI behind our server, with the faults that a test asks for.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    fs,
     io::Write as _,
+    net::IpAddr,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
@@ -11,11 +13,16 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hyper::{Request, Response, StatusCode, body::Bytes};
 
+use tempfile::TempDir;
+
 use super::{
-    Repositories,
+    App, Authority, LOOPBACK, Repositories,
+    github::{API, AppsApi},
     repository::git,
     server::{Handler, Server},
 };
+
+const CA: &str = "ca.pem";
 
 /// What happens to a request instead of an answer.
 #[derive(Debug, Clone)]
@@ -40,6 +47,8 @@ struct State {
     seen: Vec<Seen>,
     faults: VecDeque<Fault>,
     login: Option<String>,
+    /// The same for some repositories only.
+    logins: BTreeMap<String, String>,
     /// Where every request is sent on to.
     elsewhere: Option<String>,
     old_protocol: bool,
@@ -48,6 +57,7 @@ struct State {
 pub struct HttpServer {
     server: Server,
     state: Arc<Mutex<State>>,
+    ca: Option<TempDir>,
 }
 
 impl std::fmt::Debug for HttpServer {
@@ -58,18 +68,36 @@ impl std::fmt::Debug for HttpServer {
 
 impl HttpServer {
     pub fn plain(repositories: &Repositories) -> Self {
-        Self::start(repositories, false)
+        Self::plain_at(LOOPBACK, repositories)
     }
 
+    pub fn plain_at(host: IpAddr, repositories: &Repositories) -> Self {
+        Self::start(host, None, repositories, None)
+    }
+
+    /// With an authority of its own.
     pub fn with_tls(repositories: &Repositories) -> Self {
-        Self::start(repositories, true)
+        let authority = Authority::new();
+        let mut server = Self::start(LOOPBACK, Some(&authority), repositories, None);
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join(CA), authority.pem()).unwrap();
+        server.ca = Some(dir);
+        server
     }
 
-    fn start(repositories: &Repositories, tls: bool) -> Self {
+    /// GitHub Enterprise: repositories and an app that may read them on one host.
+    pub fn with_tls_at(host: IpAddr, authority: &Authority, repositories: &Repositories, app: App) -> Self {
+        Self::start(host, Some(authority), repositories, Some(AppsApi::new(app)))
+    }
+
+    fn start(host: IpAddr, authority: Option<&Authority>, repositories: &Repositories, api: Option<AppsApi>) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
         let (root, shared) = (repositories.root().to_owned(), Arc::clone(&state));
-        let handler: Handler = Arc::new(move |request| answer(&root, &shared, &request));
-        Self { server: Server::start(tls, handler), state }
+        let handler: Handler = Arc::new(move |request| match &api {
+            Some(api) if request.uri().path().starts_with(API) => api.answer(&request),
+            _ => answer(&root, &shared, &request),
+        });
+        Self { server: Server::start(host, authority, handler), state, ca: None }
     }
 
     /// The address of a repository.
@@ -82,14 +110,19 @@ impl HttpServer {
         self.url(name).replacen("://", &format!("://{user}"), 1)
     }
 
+    /// The file with the authority of its own.
     pub fn ca_file(&self) -> PathBuf {
-        self.server.ca_file()
+        self.ca.as_ref().expect("it has an authority of its own").path().join(CA)
     }
 
     /// From now on this user and password are wanted.
     pub fn require_login(&self, user: &str, password: &str) {
-        let login = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
-        self.state.lock().unwrap().login = Some(login);
+        self.state.lock().unwrap().login = Some(basic(user, password));
+    }
+
+    /// From now on this user and password are wanted for this repository.
+    pub fn close(&self, name: &str, user: &str, password: &str) {
+        self.state.lock().unwrap().logins.insert(name.to_owned(), basic(user, password));
     }
 
     /// What happens to the next requests.
@@ -111,12 +144,19 @@ impl HttpServer {
     }
 }
 
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+}
+
 fn answer(root: &Path, state: &Mutex<State>, request: &Request<Bytes>) -> Option<Response<Vec<u8>>> {
     let (fault, login, elsewhere, old_protocol) = {
         let mut state = state.lock().unwrap();
         let authorization = request.headers().get("authorization").map(|v| v.to_str().unwrap().to_owned());
         state.seen.push(Seen { path: request.uri().path().to_owned(), authorization });
-        (state.faults.pop_front(), state.login.clone(), state.elsewhere.clone(), state.old_protocol)
+        let repository = request.uri().path().trim_start_matches('/');
+        let of_it = state.logins.iter().find(|(name, _)| repository.starts_with(&format!("{name}/")));
+        let login = of_it.map(|(_, login)| login.clone()).or_else(|| state.login.clone());
+        (state.faults.pop_front(), login, state.elsewhere.clone(), state.old_protocol)
     };
     let plain = |status: u16, text: &str| {
         let status = StatusCode::from_u16(status).unwrap();

@@ -1,6 +1,11 @@
-//! A small HTTP server on loopback, with or without TLS, on a thread of its own, gone when it is dropped.
+//! A small HTTP server, with or without TLS, on a thread of its own, gone when it is dropped.
 
-use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc, thread};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    thread,
+};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -10,12 +15,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::{
-    ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-};
-use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -23,24 +22,25 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use super::Authority;
+
 /// Answers a request, or drops the connection.
 pub(super) type Handler = Arc<dyn Fn(Request<Bytes>) -> Option<Response<Vec<u8>>> + Send + Sync>;
 
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    ca: Option<(TempDir, PathBuf)>,
+    tls: bool,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Server {
-    pub(super) fn start(tls: bool, handler: Handler) -> Self {
-        let (acceptor, ca) = match tls.then(certificates) {
-            Some((acceptor, dir, file)) => (Some(acceptor), Some((dir, file))),
-            None => (None, None),
-        };
+    /// With an authority it has TLS, by a certificate of that authority.
+    pub(super) fn start(host: IpAddr, authority: Option<&Authority>, handler: Handler) -> Self {
+        let acceptor = authority.map(|authority| authority.acceptor(host));
+        let tls = acceptor.is_some();
         let (stop, stopped) = oneshot::channel();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = std::net::TcpListener::bind((host, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let thread = thread::spawn(move || {
@@ -53,17 +53,12 @@ impl Server {
                 }
             });
         });
-        Self { address, ca, stop: Some(stop), thread: Some(thread) }
+        Self { address, tls, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(super) fn url(&self) -> String {
-        let scheme = if self.ca.is_some() { "https" } else { "http" };
+        let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
-    }
-
-    /// The file with the authority of its certificate.
-    pub(super) fn ca_file(&self) -> PathBuf {
-        self.ca.as_ref().expect("it has TLS").1.clone()
     }
 }
 
@@ -107,25 +102,4 @@ async fn talk(connection: impl AsyncRead + AsyncWrite + Unpin, handler: Handler)
         }
     });
     let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), answer).await;
-}
-
-fn certificates() -> (TlsAcceptor, TempDir, PathBuf) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("ca.pem");
-    fs::write(&file, authority.pem()).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), dir, file)
 }

@@ -1,20 +1,19 @@
-//! A real `sshd` on an unprivileged port of loopback, with keys and configuration of its own, killed when dropped.
+//! A real `sshd` on an unprivileged port, with keys and configuration of its own, killed when dropped.
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 use tempfile::TempDir;
 
-use super::{KeyForm, KeyKind, Repositories, SshKey, keys::run};
+use super::{KeyForm, KeyKind, LOOPBACK, Repositories, SshKey, keys::run};
+use crate::process::{Process, free_address};
 
 /// Where Debian has it; it insists on being started by its full path.
 const SSHD: &str = "/usr/sbin/sshd";
-const DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct SshOptions {
@@ -24,21 +23,22 @@ pub struct SshOptions {
     pub new_protocol: bool,
     /// Further lines of its configuration.
     pub more: &'static str,
+    /// Where it is to be reached.
+    pub host: IpAddr,
 }
 
 impl Default for SshOptions {
     fn default() -> Self {
-        Self { host_keys: vec![KeyKind::Ed25519], new_protocol: true, more: "" }
+        Self { host_keys: vec![KeyKind::Ed25519], new_protocol: true, more: "", host: LOOPBACK }
     }
 }
 
 #[derive(Debug)]
 pub struct SshServer {
-    dir: TempDir,
+    process: Process,
     root: PathBuf,
-    port: u16,
+    address: SocketAddr,
     user: String,
-    child: Child,
     host_keys: Vec<SshKey>,
 }
 
@@ -49,8 +49,9 @@ impl SshServer {
         let path = |name: &str| dir.path().join(name);
         let authorized: Vec<&str> = keys.iter().map(|key| key.public.trim_end()).collect();
         fs::write(path("authorized_keys"), authorized.join("\n") + "\n").unwrap();
+        let address = free_address(options.host);
         let mut config = format!(
-            "ListenAddress 127.0.0.1\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
+            "ListenAddress {address}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n{}\n",
             path("authorized_keys").display(),
             options.more,
@@ -70,37 +71,19 @@ impl SshServer {
         // A server that runs as root wants it to be there.
         let _ = fs::create_dir_all("/run/sshd");
         let user = run(Command::new("id").arg("-un")).trim().to_owned();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let log = fs::File::create(path("log")).unwrap();
-        let child = Command::new(SSHD)
-            .args(["-D", "-e", "-p", &port.to_string(), "-f"])
-            .arg(path("config"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("sshd is installed");
-        let mut server = Self { dir, root: repositories.root().to_owned(), port, user, child, host_keys };
-        server.wait();
-        server
-    }
-
-    fn wait(&mut self) {
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && began.elapsed() < DEADLINE, "sshd does not come up: {}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let config = path("config");
+        let arguments = [Path::new("-D"), Path::new("-e"), Path::new("-f"), &config];
+        let process = Process::start(dir, Path::new(SSHD), arguments, &[], address);
+        Self { process, root: repositories.root().to_owned(), address, user, host_keys }
     }
 
     /// What the server printed.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
+        self.process.log()
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     pub fn user(&self) -> &str {
@@ -109,7 +92,7 @@ impl SshServer {
 
     /// The address of a repository.
     pub fn url(&self, name: &str) -> String {
-        format!("ssh://{}@127.0.0.1:{}{}/{name}", self.user, self.port, self.root.display())
+        format!("ssh://{}@{}{}/{name}", self.user, self.address, self.root.display())
     }
 
     pub fn host_keys(&self) -> &[SshKey] {
@@ -123,21 +106,14 @@ impl SshServer {
 
     /// The line with which this server would be known to have a key.
     pub fn known_host(&self, key: &SshKey) -> String {
-        format!("[127.0.0.1]:{} {}\n", self.port, key.public)
+        format!("[{}]:{} {}\n", self.address.ip(), self.address.port(), key.public)
     }
 
     /// The same lines with the name hashed, as `ssh-keygen -H` does it.
     pub fn hashed_known_hosts(&self) -> String {
-        let file = self.dir.path().join("known_hosts");
+        let file = self.process.dir().join("known_hosts");
         fs::write(&file, self.known_hosts()).unwrap();
         run(Command::new("ssh-keygen").arg("-Hf").arg(&file));
         fs::read_to_string(file).unwrap()
-    }
-}
-
-impl Drop for SshServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
