@@ -29,14 +29,17 @@ pub(super) fn answer(answer: Result<Option<Run>, Status>) -> RunAnswer {
     }
 }
 
-/// The run of the highest attempt, which is the number that its identifier ends with.
+/// The run of the latest attempt, by the numbers that its identifier ends with.
 pub(super) fn latest(runs: Vec<Run>, prefix: &str) -> Option<Run> {
     let attempt = |run: &Run| attempt(&run.run_id, prefix);
     runs.into_iter().filter(|run| attempt(run).is_some()).max_by_key(attempt)
 }
 
-pub(super) fn attempt(run_id: &str, prefix: &str) -> Option<u32> {
-    run_id.strip_prefix(prefix)?.parse().ok()
+/// The turn and the number of an attempt, which come after what it was for.
+pub(super) fn attempt(run_id: &str, prefix: &str) -> Option<(u32, u32)> {
+    let mut numbers = run_id.strip_prefix(prefix)?.rsplit('.').map(|part| part.parse().ok());
+    let number = numbers.next()??;
+    Some((numbers.next().flatten().unwrap_or_default(), number))
 }
 
 /// As in conditions: `Unauthenticated`, `PermissionDenied`.
@@ -154,6 +157,8 @@ mod tests {
     fn the_latest_attempt_is_the_highest_and_not_the_last_by_spelling() {
         let runs = ["init.a.9", "init.a.10", "init.b.11", "init.a.x", "other"].map(run).to_vec();
         assert_eq!(latest(runs, "init.a.").unwrap().run_id, "init.a.10");
+        let runs = ["init.a.h.1.1", "init.a.g.2.9", "init.a.g.2.10", "init.a.h.10.1", "init.b.h.11.1"].map(run);
+        assert_eq!(latest(runs.to_vec(), "init.a.").unwrap().run_id, "init.a.h.10.1");
         assert_eq!(latest(vec![run("other")], "init.a."), None);
     }
 
