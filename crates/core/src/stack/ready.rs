@@ -9,7 +9,9 @@ use pko_api::{
 
 use super::{
     draft::Draft,
-    finalize, retry, source,
+    finalize,
+    retry::{self, Retry},
+    source,
     synced::{resync_frequency, since},
 };
 use crate::{
@@ -30,21 +32,18 @@ pub(super) fn settle(facts: &Facts, draft: &mut Draft, planned: &Workspace) -> D
     if draft.deleting() && succeeded {
         return finalize::release(facts, draft);
     }
-    let then = look_again(draft, &last);
+    let retry = (!succeeded).then(|| retry::after(draft.stack, &last));
+    let then = look_again(draft, &last, retry.as_ref());
     let reclaim = if succeeded { reclaim_workspace(facts, draft, planned)? } else { None };
-    Ok(draft.settle(&outcome(draft, &last), reclaim.into_iter().collect(), then))
-}
-
-fn outcome(draft: &Draft, last: &LastUpdate) -> Outcome {
-    if last.state == update_state::SUCCEEDED { Outcome::Ready } else { retry::after(draft.stack, last).outcome }
+    let outcome = retry.map_or(Outcome::Ready, |retry| retry.outcome);
+    Ok(draft.settle(&outcome, reclaim.into_iter().collect(), then))
 }
 
 /// When the next update is due, or the branch is looked at again, whichever is earlier.
-fn look_again(draft: &Draft, last: &LastUpdate) -> Then {
+fn look_again(draft: &Draft, last: &LastUpdate, retry: Option<&Retry>) -> Then {
     let frequency = resync_frequency(draft.stack);
-    let due = if last.state != update_state::SUCCEEDED {
-        let next = retry::after(draft.stack, last).next;
-        next.map(|next| elapsed(draft.now, next).max(SHORTEST))
+    let due = if let Some(retry) = retry {
+        retry.next.map(|next| elapsed(draft.now, next).max(SHORTEST))
     } else if draft.stack.spec.continue_resync_on_commit_match {
         Some(frequency.saturating_sub(since(last, draft.now)).max(SHORTEST))
     } else {

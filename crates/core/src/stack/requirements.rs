@@ -31,7 +31,7 @@ pub(super) fn met(facts: &Facts, draft: &mut Draft) -> Decision<()> {
     if draft.deleting() || stack.spec.prerequisites.is_empty() {
         return Ok(());
     }
-    if let Some(circle) = circle(draft.name(), facts.requirements()?) {
+    if let Some(circle) = way(draft.name(), draft.name(), facts.requirements()?) {
         let text = format!(
             "spec.prerequisites: {} require each other, so none of them can begin; remove one of the prerequisites",
             circle.join(" -> ")
@@ -93,16 +93,15 @@ fn asked_to_run(other: &Stack) -> Option<Effect> {
     (asked.as_ref() != Some(&request)).then(|| Effect::RequestUpdate { on: Target::stack(other), request })
 }
 
-/// A way from a Stack back to itself.
-fn circle(name: &str, requirements: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
-    let required = |name: &str| requirements.get(name).map(Vec::as_slice).unwrap_or_default();
-    let mut ways: Vec<Vec<String>> = vec![vec![name.to_owned()]];
+/// A way from a Stack to one that it requires, directly or not; to itself, a circle.
+fn way(from: &str, to: &str, requirements: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
+    let mut ways: Vec<Vec<String>> = vec![vec![from.to_owned()]];
     let mut seen: Vec<String> = Vec::new();
     while let Some(way) = ways.pop() {
-        for next in required(way.last()?) {
+        for next in requirements.get(way.last()?).into_iter().flatten() {
             let mut longer = way.clone();
             longer.push(next.clone());
-            if next == name {
+            if next == to {
                 return Some(longer);
             }
             if !seen.contains(next) {
@@ -116,20 +115,7 @@ fn circle(name: &str, requirements: &BTreeMap<String, Vec<String>>) -> Option<Ve
 
 /// Whether a Stack requires another, directly or not.
 pub(super) fn requires(name: &str, other: &str, requirements: &BTreeMap<String, Vec<String>>) -> bool {
-    let mut open = vec![name];
-    let mut seen: Vec<&str> = Vec::new();
-    while let Some(at) = open.pop() {
-        for next in requirements.get(at).into_iter().flatten() {
-            if next == other {
-                return true;
-            }
-            if !seen.contains(&next.as_str()) {
-                seen.push(next);
-                open.push(next);
-            }
-        }
-    }
-    false
+    way(name, other, requirements).is_some()
 }
 
 #[cfg(test)]
@@ -144,12 +130,13 @@ mod tests {
     #[test]
     fn a_circle_is_found_and_named_and_a_fork_is_none() {
         let fork = requirements(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d"]), ("d", &[])]);
-        assert_eq!(circle("a", &fork), None);
+        let circle = |requirements: &BTreeMap<_, _>| way("a", "a", requirements);
+        assert_eq!(circle(&fork), None);
         let ring = requirements(&[("a", &["b"]), ("b", &["x", "c"]), ("c", &["a"]), ("x", &["x"])]);
-        assert_eq!(circle("a", &ring).unwrap(), ["a", "b", "c", "a"]);
-        assert_eq!(circle("a", &requirements(&[("a", &["a"])])).unwrap(), ["a", "a"]);
+        assert_eq!(circle(&ring).unwrap(), ["a", "b", "c", "a"]);
+        assert_eq!(circle(&requirements(&[("a", &["a"])])).unwrap(), ["a", "a"]);
         let elsewhere = requirements(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]);
-        assert_eq!(circle("a", &elsewhere), None, "it waits for a circle and is not in it");
+        assert_eq!(circle(&elsewhere), None, "it waits for a circle and is not in it");
     }
 
     #[test]

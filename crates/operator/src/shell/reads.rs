@@ -1,6 +1,6 @@
 //! Reads of things as they are.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -128,7 +128,7 @@ impl Reads {
             let uid = found.metadata.uid.unwrap_or_default();
             let digest = |value: &Value| {
                 let inner = Sha256::digest([uid.as_bytes(), &[0], value.to_string().as_bytes()].concat());
-                hex(&Sha256::digest([uid.as_bytes(), &[1], inner.as_slice()].concat())[..16])
+                format!("{:x}", Sha256::digest([uid.as_bytes(), &[1], inner.as_slice()].concat()))
             };
             let keys = found.data.into_iter().chain(found.binary_data).flatten();
             ReferenceSeen { keys: keys.map(|(key, value)| (key, digest(&value))).collect(), changed: written }
@@ -199,11 +199,4 @@ impl Reads {
         let found = self.cluster.list(&resources::UPDATES, namespace, kept).await?;
         Ok(found.into_iter().filter_map(|update| update.0.ok()).collect())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
